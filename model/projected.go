@@ -28,14 +28,13 @@ import (
 
 // The keys of the hyper-parameters of projections.
 const (
-	MaxNorm           = "max_norm"
 	MaxProjectionNorm = "max_projection_norm"
 	UnitProjections   = "unit_projections"
 )
 
 var (
 	maxNorm = &HyperParameter{
-		Key: MaxNorm, Help: "largest Euclidean norm of an entity and, except in TransH, of a translation; " +
+		Key: "max_norm", Help: "largest Euclidean norm of an entity and, except in TransH, of a translation; " +
 			"training shortens longer vectors; 0 for no limit",
 		Least: 0, Most: math.MaxFloat64,
 	}

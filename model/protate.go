@@ -40,7 +40,7 @@ var pRotatE = &Spec{
 
 // modulus is the factor m of the distance, or 0 if it is unknown.
 var modulus = &HyperParameter{
-	Key: Modulus, Help: "factor of the distance, 0 if unknown; it never changes a rank",
+	Key: "modulus", Help: "factor of the distance, 0 if unknown; it never changes a rank",
 	Missing: "the checkpoint lacks the modulus of pRotatE: scores are −Σ|sin(θ_h + θ_r − θ_t)|; " +
 		"ranks do not depend on it",
 	Initial: func(c Config) float64 { return 0.5 * phaseRange.Of(c) }, Least: 0, Most: math.MaxFloat64,

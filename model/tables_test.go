@@ -61,7 +61,7 @@ func TestScoresByHand(t *testing.T) {
 		// The phases are π/4 + π/4 − 0 and π/2 + π/2 − π/2, with embedding range 1.
 		{Config{Model: "protate", Dim: 2, Hyper: map[string]float64{EmbeddingRange: 1, Gamma: 3}},
 			table{{0.25, 0.5}, {0, 0.5}}, table{{0.25, 0.5}}, -2},
-		{Config{Model: "protate", Dim: 2, Hyper: map[string]float64{EmbeddingRange: 1, Gamma: 3, Modulus: 0.5}},
+		{Config{Model: "protate", Dim: 2, Hyper: map[string]float64{EmbeddingRange: 1, Gamma: 3, "modulus": 0.5}},
 			table{{0.25, 0.5}, {0, 0.5}}, table{{0.25, 0.5}}, 3 - 1},
 		// Rᵀh = (7, 10).
 		{Config{Model: "rescal", Dim: 2}, table{{1, 2}, {5, 6}}, table{{1, 2, 3, 4}}, 35 + 60},

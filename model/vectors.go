@@ -58,7 +58,6 @@ func productRecipe(dim string) map[string]string {
 const (
 	Gamma          = "gamma"
 	EmbeddingRange = "embedding_range"
-	Modulus        = "modulus"
 )
 
 var (

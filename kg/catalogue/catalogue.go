@@ -58,8 +58,8 @@ func (d Dataset) maxArchive() (n int64) {
 	return n
 }
 
-// Required reports whether a data set needs the file. Only splits are required.
-func (f File) Required() bool {
+// required reports whether a data set needs the file. Only splits are required.
+func (f File) required() bool {
 	_, err := kg.ParseSplit(f.Name)
 	return err == nil
 }

@@ -112,11 +112,11 @@ func TestCatalogueIsWellFormed(t *testing.T) {
 		require.NotEmpty(t, d.Origins, d.Name)
 		for s := range kg.NumSplits {
 			require.Equal(t, s.String(), d.Files[s].Name, d.Name)
-			require.True(t, d.Files[s].Required())
+			require.True(t, d.Files[s].required())
 			require.Positive(t, d.Triples(s))
 		}
 		for _, f := range d.Files[kg.NumSplits:] {
-			require.False(t, f.Required(), "%s %s", d.Name, f.Name)
+			require.False(t, f.required(), "%s %s", d.Name, f.Name)
 		}
 		for _, f := range d.Files {
 			require.NotEmpty(t, f.Sums)

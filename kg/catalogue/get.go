@@ -143,7 +143,7 @@ func (f *Fetcher) Get(ctx context.Context, d Dataset, from string) (Result, erro
 		return result, err
 	}
 	for _, file := range missing {
-		if file.Required() {
+		if file.required() {
 			return result, fmt.Errorf("%s could not be fetched: %s", d.Name, s.explain())
 		}
 		result.note("%s is missing (only triple classification needs it): %s", file.Name, s.explain())

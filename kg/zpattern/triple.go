@@ -7,8 +7,8 @@ import (
 	"github.com/mquine/mquine/kg"
 )
 
-// TripleSchema names the version of TripleReport's JSON. Incompatible changes increase the number.
-const TripleSchema = "mquine.z-show/1"
+// tripleSchema names the version of TripleReport's JSON. Incompatible changes increase the number.
+const tripleSchema = "mquine.z-show/1"
 
 // TripleReport describes the exposure of a triple, known or not, to the Z-paradox. Its JSON
 // contains the fields in this order.
@@ -51,7 +51,7 @@ func NewTripleReport(ctx context.Context, g *kg.Graph, t kg.Triple, c Convention
 		return nil, err
 	}
 	r := &TripleReport{
-		Schema: TripleSchema, Data: g.Name, Convention: c,
+		Schema: tripleSchema, Data: g.Name, Convention: c,
 		Head: g.Entities.Label(t.Head), Relation: g.Relations.Label(t.Relation), Tail: g.Entities.Label(t.Tail),
 		Splits: []kg.Split{}, Patterns: []PatternLabels{},
 	}
