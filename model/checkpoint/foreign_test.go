@@ -393,6 +393,41 @@ func TestForeignEmptyVocabulary(t *testing.T) {
 	}
 }
 
+// A tensor that repeats the elements of its storage matters only to a model that needs it.
+func TestForeignExpanded(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "best_valid.model")
+	for name, contents := range map[string]string{"ent_id": "a\t0\nb\t1\n", "rel_id": "r\t0\n"} {
+		require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(contents), 0o644))
+	}
+	entities := tensorPickle{"embeddings.0.weight", "0", 8, 0, []int64{2, 4}, []int64{4, 1}}
+	relations := tensorPickle{"embeddings.1.weight", "0", 8, 0, []int64{1, 4}, []int64{4, 1}}
+	save := func(tensors ...tensorPickle) {
+		contents := zipOf(t, zip.Store, [2]string{"a/data.pkl", state(tensors...)},
+			[2]string{"a/data/0", strings.Repeat("\x00\x00\x80\x3f", 8)})
+		require.NoError(t, os.WriteFile(path, contents, 0o644))
+	}
+	save(entities, relations, tensorPickle{"mask", "0", 8, 0, []int64{1 << 40, 8}, []int64{0, 1}})
+	c, err := checkpoint.Open(t.Context(), dir)
+	require.NoError(t, err)
+	require.NoError(t, c.Close())
+	i, err := checkpoint.Inspect(t.Context(), dir)
+	require.NoError(t, err)
+	require.Len(t, i.Tensors, 3)
+	assert.NotNil(t, i.Tensors[0].Values)
+	assert.Nil(t, i.Tensors[2].Values)
+
+	entities.shape, entities.stride = []int64{4, 4}, []int64{0, 1}
+	save(entities, relations)
+	_, err = checkpoint.Open(t.Context(), dir)
+	want := ` is expanded, so it has more elements than its storage: clone it and save the file again`
+	assert.EqualError(t, err, path+`: tensor "embeddings.0.weight"`+want)
+	_, err = checkpoint.OpenTensors(t.Context(), formats.TensorFiles{
+		Model: "distmult", Entity: path + ":embeddings.0.weight", Relation: path + ":embeddings.1.weight",
+	})
+	assert.EqualError(t, err, "--entity: "+path+`: tensor "embeddings.0.weight"`+want)
+}
+
 // Open recognises a folder of any tool without its vocabularies, and reads them from the given
 // folder. The packaged models of LibKGE contain labels.
 func TestForeignWithoutVocabularies(t *testing.T) {

@@ -113,7 +113,8 @@ type Tensor struct {
 	Type  string
 	Shape []int
 	// Values returns the elements as float32, in row-major order: the memory of the mapped file if
-	// possible, otherwise a converted copy.
+	// possible, otherwise a converted copy. It is nil if the tensor is expanded: if it repeats the
+	// elements of its storage.
 	Values func() []float32
 }
 
@@ -281,7 +282,7 @@ func (f *Folder) addState(file string, state *pickle.Dict) error {
 		t, ok := e.Value.(*torch.Tensor)
 		name, named := e.Key.(string)
 		if ok && named {
-			f.Tensors = append(f.Tensors, Tensor{path, name, t.Type.String(), t.Shape, t.Float32})
+			f.addTorch(path, name, t)
 		}
 	}
 	if len(f.Tensors) == 0 {
@@ -290,13 +291,32 @@ func (f *Folder) addState(file string, state *pickle.Dict) error {
 	return nil
 }
 
-// tensor returns the tensor with the given name.
+// addTorch adds a tensor of a torch file.
+func (f *Folder) addTorch(path, name string, t *torch.Tensor) {
+	values := t.Float32
+	if t.Expanded() {
+		values = nil
+	}
+	f.Tensors = append(f.Tensors, Tensor{path, name, t.Type.String(), t.Shape, values})
+}
+
+// tensor returns the tensor with the given name, which must not be expanded.
 func (f *Folder) tensor(name string) (Tensor, error) {
 	i := slices.IndexFunc(f.Tensors, func(t Tensor) bool { return t.Name == name })
 	if i < 0 {
 		return Tensor{}, fmt.Errorf("%s: tensor %q is missing: the file has %s", f.Path, name, f.names())
 	}
-	return f.Tensors[i], nil
+	t := f.Tensors[i]
+	if t.Values == nil {
+		return Tensor{}, expanded(t.Path, name)
+	}
+	return t, nil
+}
+
+// expanded returns the error about an expanded tensor.
+func expanded(path, name string) error {
+	return fmt.Errorf("%s: tensor %.80q is expanded, so it has more elements than its storage: "+
+		"clone it and save the file again", path, name)
 }
 
 // tables returns the table of the entities and the table of the relations.

@@ -58,8 +58,7 @@ func openPyKEEN(f *Folder) error {
 	}
 	for _, r := range representations(root) {
 		if t, ok := attribute(module(r.Object, "_embeddings"), "_parameters", "weight").(*torch.Tensor); ok {
-			path := filepath.Join(f.Path, pykeenModel)
-			f.Tensors = append(f.Tensors, Tensor{path, r.name, t.Type.String(), t.Shape, t.Float32})
+			f.addTorch(filepath.Join(f.Path, pykeenModel), r.name, t)
 		}
 	}
 	return nil
@@ -108,8 +107,7 @@ func (f *Folder) addModule(m *pickle.Object, name string, visited map[*pickle.Ob
 		for _, e := range entries(m, kind) {
 			key, named := e.Key.(string)
 			if t, ok := e.Value.(*torch.Tensor); ok && named {
-				file, name := filepath.Join(f.Path, pykeenModel), strings.Join(append(path, key), ".")
-				f.Tensors = append(f.Tensors, Tensor{file, name, t.Type.String(), t.Shape, t.Float32})
+				f.addTorch(filepath.Join(f.Path, pykeenModel), strings.Join(append(path, key), "."), t)
 			}
 		}
 	}

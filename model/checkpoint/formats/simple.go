@@ -30,8 +30,7 @@ var simplE = &Format{
 		root, _ := f.value.(*pickle.Object)
 		for _, name := range simplETables {
 			if t, ok := attribute(module(root, name), "_parameters", "weight").(*torch.Tensor); ok {
-				path := filepath.Join(f.Path, file)
-				f.Tensors = append(f.Tensors, Tensor{path, name, t.Type.String(), t.Shape, t.Float32})
+				f.addTorch(filepath.Join(f.Path, file), name, t)
 			}
 		}
 		f.Metadata["model"] = "SimplE"

@@ -207,7 +207,10 @@ func (f *Folder) openTable(name, where string) (err error) {
 		return fmt.Errorf("%s: %.80q is not a tensor: name one, as in FILE:TENSOR or FILE:DICTIONARY/TENSOR",
 			path, inside)
 	}
-	f.Tensors = append(f.Tensors, Tensor{path, name, t.Type.String(), t.Shape, t.Float32})
+	if t.Expanded() {
+		return expanded(path, inside)
+	}
+	f.addTorch(path, name, t)
 	return nil
 }
 

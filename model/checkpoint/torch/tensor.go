@@ -74,12 +74,17 @@ func (s *storage) sameAs(kind Type, count int64) error {
 // Tensor is a tensor in a file.
 type Tensor struct {
 	// Type is the type of the elements, and Shape holds the extents. Do not modify Shape.
-	Type   Type
-	Shape  []int
-	stride []int // in elements
-	offset int
+	Type     Type
+	Shape    []int
+	stride   []int // in elements
+	offset   int
+	expanded bool
 	*storage
 }
+
+// Expanded reports whether the tensor has more elements than its storage, as PyTorch's expand makes
+// them. Float32 does not apply to such a tensor, whose elements might not fit into memory.
+func (t *Tensor) Expanded() bool { return t.expanded }
 
 // Len returns the number of elements.
 func (t *Tensor) Len() int {
@@ -92,8 +97,12 @@ func (t *Tensor) Len() int {
 
 // Float32 returns the elements in row-major order, converted to float32 if they have another type.
 // On a little-endian machine, aligned float32 numbers in row-major order share the memory of the
-// file, which is read-only and valid until Close. Otherwise they are a converted copy.
+// file, which is read-only and valid until Close. Otherwise they are a converted copy. Float32 panics
+// if the tensor is Expanded.
 func (t *Tensor) Float32() []float32 {
+	if t.expanded {
+		panic("torch: Float32 of an expanded tensor")
+	}
 	if t.Type == Float32 && t.contiguous() {
 		return mapped.Float32s(t.data[4*t.offset:][:4*t.Len()])
 	}
@@ -270,8 +279,7 @@ func extents(v any) ([]int, bool) {
 	return list, true
 }
 
-// inside returns an error if the tensor reaches beyond its storage, or has more elements than its
-// storage, as an expanded tensor does.
+// inside sets t.expanded. It returns an error if the tensor reaches beyond its storage.
 func (t *Tensor) inside() error {
 	last, elements := uint64(t.offset), uint64(1)
 	empty := slices.Contains(t.Shape, 0)
@@ -281,11 +289,13 @@ func (t *Tensor) inside() error {
 		var carry uint64
 		last, carry = bits.Add64(last, steps, 0)
 		elements = product
-		if over1|over2|carry != 0 {
+		if over1|over2|carry != 0 || elements > math.MaxInt {
 			return fmt.Errorf("shape %v of a tensor is impossible", t.Shape)
 		}
 	}
-	if count := uint64(t.count); !empty && (last >= count || elements > count) || empty && uint64(t.offset) > count {
+	count := uint64(t.count)
+	t.expanded = !empty && elements > count
+	if !empty && last >= count || empty && uint64(t.offset) > count {
 		return fmt.Errorf("a tensor of shape %v and strides %v from element %d on needs more than the %d elements "+
 			"of its storage", t.Shape, t.stride, t.offset, t.count)
 	}
