@@ -124,6 +124,17 @@ func TestTablesOfWrongWidth(t *testing.T) {
 	}
 }
 
+// An error about a tensor that a file lacks lists the tensors that the file has.
+func TestTablesNotNamed(t *testing.T) {
+	c := smallCheckpoint(t, model.Config{Model: "distmult", Dim: 4})
+	path := filepath.Join(c.Path, "model.safetensors")
+	_, err := checkpoint.OpenTensors(t.Context(), formats.TensorFiles{
+		Model: "distmult", Entity: path, Relation: path + ":relations",
+	})
+	assert.EqualError(t, err, "--entity: "+path+` has no tensor "": it has "entity", "relation"`+"\n"+
+		"--relation: "+path+` has no tensor "relations": it has "entity", "relation"`)
+}
+
 // TestExportForeign checks that the checkpoints of other tools, exported as npy, open with the same
 // parameters, configuration and labels.
 func TestExportForeign(t *testing.T) {

@@ -9,6 +9,7 @@
 package formats
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -339,15 +340,18 @@ func (f *Folder) has(names ...string) bool {
 
 // names lists the first names of the tensors, for messages.
 func (f *Folder) names() string {
+	list := listNames(f.Tensors, func(t Tensor) string { return t.Name })
+	return cmp.Or(list, "no tensors that can be read")
+}
+
+// listNames lists the first names of things, for messages. It returns "" if the list is empty.
+func listNames[T any](things []T, name func(T) string) string {
 	const most = 8
-	if len(f.Tensors) == 0 {
-		return "no tensors that can be read"
-	}
 	var list []string
-	for _, t := range f.Tensors[:min(most, len(f.Tensors))] {
-		list = append(list, fmt.Sprintf("%.60q", t.Name))
+	for _, x := range things[:min(most, len(things))] {
+		list = append(list, fmt.Sprintf("%.60q", name(x)))
 	}
-	if len(f.Tensors) > most {
+	if len(things) > most {
 		list = append(list, "…")
 	}
 	return strings.Join(list, ", ")

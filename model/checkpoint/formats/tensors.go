@@ -1,6 +1,7 @@
 package formats
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -199,7 +200,10 @@ func (f *Folder) openTable(name, where string) (err error) {
 			break
 		}
 		if value, ok = d.Get(key); !ok {
-			return fmt.Errorf("%s has no tensor %.80q: it has %s", path, inside, keysOf(d))
+			return noTensor(path, inside, d.Entries, func(e pickle.Entry) string {
+				key, _ := pickle.Text(e.Key)
+				return key
+			})
 		}
 	}
 	t, ok := value.(*torch.Tensor)
@@ -222,31 +226,21 @@ func (f *Folder) openSafetensors(path, inside, name string) error {
 	if err := f.add(file); err != nil {
 		return err
 	}
+	i := slices.IndexFunc(file.Tensors(), func(t safetensors.Tensor) bool { return t.Name == inside })
+	if i < 0 {
+		return noTensor(path, inside, file.Tensors(), func(t safetensors.Tensor) string { return t.Name })
+	}
 	values, err := file.Float32(inside)
 	if err != nil {
 		return err
 	}
-	i := slices.IndexFunc(file.Tensors(), func(t safetensors.Tensor) bool { return t.Name == inside })
 	f.Tensors = append(f.Tensors, Tensor{
 		path, name, "float32", file.Tensors()[i].Shape, func() []float32 { return values },
 	})
 	return nil
 }
 
-// keysOf lists the first keys of a dictionary, for messages.
-func keysOf(d *pickle.Dict) string {
-	const most = 8
-	var list []string
-	for i, e := range d.Entries {
-		if i == most {
-			list = append(list, "…")
-			break
-		}
-		key, _ := pickle.Text(e.Key)
-		list = append(list, fmt.Sprintf("%.60q", key))
-	}
-	if list == nil {
-		return "no keys"
-	}
-	return strings.Join(list, ", ")
+// noTensor returns the error about a tensor that a file lacks. list and nameOf say what the file has.
+func noTensor[T any](path, name string, list []T, nameOf func(T) string) error {
+	return fmt.Errorf("%s has no tensor %.80q: it has %s", path, name, cmp.Or(listNames(list, nameOf), "none"))
 }
