@@ -507,16 +507,17 @@ func TestForeignOpenKE(t *testing.T) {
 	require.NoError(t, os.CopyFS(dir, os.DirFS(filepath.Join(root, "openke-transe-umls"))))
 	file := filepath.Join(dir, "transe.ckpt")
 	for name, want := range map[string]string{
-		"model.ckpt": "may be TransE, DistMult or HolE", "distmult.ckpt": "distmult", "TransE_umls.ckpt": "transe-l1",
+		"model.ckpt": "", "distmult.ckpt": "distmult", "TransE_umls.ckpt": "transe-l1",
 	} {
 		renamed := filepath.Join(dir, name)
 		require.NoError(t, os.Rename(file, renamed))
 		file = renamed
 		c, err := checkpoint.Open(t.Context(), dir)
-		if err != nil {
-			assert.ErrorContains(t, err, want)
+		if want == "" {
+			assert.ErrorContains(t, err, "may be TransE, DistMult or HolE")
 			continue
 		}
+		require.NoError(t, err)
 		assert.Equal(t, want, c.Model.Config().Model)
 		require.NoError(t, c.Close())
 	}
