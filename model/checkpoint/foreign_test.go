@@ -533,7 +533,8 @@ func TestForeignOpenKEProducts(t *testing.T) {
 			values = binary.LittleEndian.AppendUint32(values, math.Float32bits(float32(number(i))))
 		}
 		n, w := int64(rows), int64(width)
-		return tensorPickle{name, key, n * w, 0, []int64{n, w}, []int64{w, 1}}, [2]string{"a/data/" + key, string(values)}
+		described := tensorPickle{name, key, n * w, 0, []int64{n, w}, []int64{w, 1}}
+		return described, [2]string{"a/data/" + key, string(values)}
 	}
 	entity, entityData := table("ent_embeddings.weight", "0", entities, d)
 	matrix, matrixData := table("rel_matrices.weight", "1", relations, d*d)
