@@ -47,28 +47,28 @@ type TensorFiles struct {
 // HasPairs reports whether the entity table of a model holds pairs of numbers, such as complex
 // numbers.
 func HasPairs(name string) bool {
-	tables, err := twoTables(name, nil, 1)
+	tables, err := twoTables(name, nil)
 	return err == nil && tables[0].Pairs
 }
 
 // TensorModels returns the names of the models that TensorFiles can describe.
 func TensorModels() (names []string) {
 	for _, s := range model.Specs() {
-		if _, err := twoTables(s.Name, nil, 1); err == nil {
+		if _, err := twoTables(s.Name, nil); err == nil {
 			names = append(names, s.Name)
 		}
 	}
 	return names
 }
 
-// twoTables returns the parameters of a model of dimension d that has one table for entities and one
+// twoTables returns the parameters of a model of dimension 1 that has one table for entities and one
 // for relations, in this order.
-func twoTables(name string, hyper map[string]float64, d int) ([]model.Parameter, error) {
+func twoTables(name string, hyper map[string]float64) ([]model.Parameter, error) {
 	spec, err := model.Lookup(name)
 	if err != nil {
 		return nil, err
 	}
-	parameters, err := spec.Parameters(spec.Initial(model.Config{Model: name, Dim: d, Hyper: hyper}))
+	parameters, err := spec.Parameters(spec.Initial(model.Config{Model: name, Dim: 1, Hyper: hyper}))
 	if err != nil {
 		return nil, err
 	}
@@ -85,7 +85,7 @@ func OpenTensors(ctx context.Context, files TensorFiles) (_ *Folder, err error) 
 	// would have to divide d = 1.
 	ungrouped := maps.Clone(files.Hyper)
 	delete(ungrouped, model.Group)
-	units, err := twoTables(files.Model, ungrouped, 1)
+	units, err := twoTables(files.Model, ungrouped)
 	if err != nil {
 		return nil, err
 	}
