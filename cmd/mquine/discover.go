@@ -105,6 +105,10 @@ removed at the end.
 			if cmd.Flags().Changed("state") && (d.stateDir == "" || d.out == "" || d.wantsJSON()) {
 				return errors.New("--state DIR needs --out FILE, and cannot be combined with --json")
 			}
+			if d.stateDir != "" && (output{"out", d.out}).within(d.stateDir) {
+				return fmt.Errorf("--out %s is in the folder of --state, which the command removes at the end: "+
+					"choose another file", d.out)
+			}
 			asked := func(kg.Side) bool { return true }
 			return cmp.Or(d.restriction.check(), d.restriction.checkSides(asked), d.gpus.check(d.compute))
 		},

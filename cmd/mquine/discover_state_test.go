@@ -224,3 +224,21 @@ func TestDiscoverState(t *testing.T) {
 	require.NoError(t, os.WriteFile(filepath.Join(broken, "state.json"), []byte("{"), 0o644))
 	with(broken, "--out", out).requireSentence(t, exitFailed, "is not the state of a search")
 }
+
+// The end of a search removes the files in the folder of --state, so the result must not be there.
+func TestDiscoverStateWithoutTheResult(t *testing.T) {
+	w := newWorkplace(t)
+	t.Chdir(w.dir)
+	require.NoError(t, os.Mkdir("state", 0o755))
+	require.NoError(t, os.Symlink("state", "link"))
+	search := []string{"discover", w.model, "--data", w.data, "-k", "3"}
+	for _, c := range [][2]string{
+		{"state/part-000000.tsv", "state"}, {"link/x.tsv", "state"}, {"state/part-000000.tsv", "link"},
+		{"state", "state"}, {"new", "./new"}, {"state", "."},
+	} {
+		mquine(t, append(search, "--out", c[0], "--state", c[1])...).requireSentence(t, exitUsage,
+			"--out "+c[0]+" is in the folder of --state, which the command removes at the end: choose another file")
+	}
+	succeed(t, append(search, "--out", "state.tsv", "--state", "state")...)
+	requireFiles(t, w.dir, "families", "checkpoint", "link", "state.tsv")
+}

@@ -93,7 +93,7 @@ func checkPaths(cmd *cobra.Command, args []string) error {
 	if slices.Contains(args, "") && !strings.HasPrefix(cmd.Name(), "__") {
 		return errors.New("an argument is empty: give it a value, or leave it out")
 	}
-	files := outputs(cmd)
+	files := append(outputs(cmd), profileOutputs(cmd)...)
 	for i, a := range files {
 		for _, b := range files[:i] {
 			switch {
@@ -138,6 +138,16 @@ func sameOutput(a, b string) bool {
 		return false // a device or a pipe accepts several outputs
 	}
 	return place(a) == place(b) || sameFile(place(a), place(b))
+}
+
+// within reports whether an output is or will be dir, or a file in dir. Neither need exist.
+func (o output) within(dir string) bool {
+	for path, up := place(o.path), ""; path != up; path, up = filepath.Dir(path), path {
+		if path == place(dir) || sameFile(path, dir) {
+			return true
+		}
+	}
+	return false
 }
 
 // place returns the absolute path, without symbolic links, at which a file is or will be.

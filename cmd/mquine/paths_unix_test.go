@@ -12,7 +12,6 @@ import (
 	"os/signal"
 	"path/filepath"
 	"regexp"
-	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -154,13 +153,13 @@ func TestOutputsNeverReplaceInputs(t *testing.T) {
 	result := w.path("results", "class", "result.txt")
 	require.NoError(t, os.MkdirAll(filepath.Dir(result), 0o755))
 	require.NoError(t, os.WriteFile(result, []byte("goos: linux\n"), 0o644))
-	list, space := w.path("list.txt"), w.path("space.txt")
-	for _, path := range []string{list, space} {
+	list, space, profile := w.path("list.txt"), w.path("space.txt"), w.path("cpu.pprof")
+	for _, path := range []string{list, space, profile} {
 		require.NoError(t, os.WriteFile(path, []byte("mine\n"), 0o644))
 	}
 	before := map[string]string{}
 	entities := filepath.Join(w.model, "entities.tsv")
-	for _, path := range []string{parameters, split, listed, result, list, space, entities} {
+	for _, path := range []string{parameters, split, listed, result, list, space, profile, entities} {
 		before[path] = string(must1(os.ReadFile(path)))
 	}
 	eval := []string{"eval", w.model, "--data", w.data}
@@ -183,13 +182,10 @@ func TestOutputsNeverReplaceInputs(t *testing.T) {
 		append(eval, "--head-candidates", list, "--json", list),
 		{"discover", w.model, "--data", w.data, "--candidates", list, "--out", list},
 		{"tune", "--data", w.data, "--space", space, "--budget", "1s", "--json", space},
-		{"predict", w.model, "--data", w.data, "--in", split, "--profile", "cpu", "--profile-dir", split},
+		{"predict", w.model, "--data", w.data, "--in", profile, "--profile", "cpu", "--profile-dir", w.dir},
+		{"data", "split", profile, "--out", w.path("new"), "--profile", "cpu", "--profile-dir", folder + "/.."},
 	} {
-		o := mquine(t, args...)
-		assert.Equal(t, exitFailed, o.status, args)
-		if !slices.Contains(args, "--profile") {
-			o.requireSentence(t, exitFailed, ", which the command reads: choose another file")
-		}
+		mquine(t, args...).requireSentence(t, exitFailed, ", which the command reads: choose another file")
 		for path, text := range before {
 			require.Equal(t, text, string(must1(os.ReadFile(path))), "%v", args)
 		}
@@ -281,6 +277,8 @@ func TestOutputsToOneFile(t *testing.T) {
 	}
 	mquine(t, "eval", w.model, "--data", w.data, "--json", "-", "--ranks", "-").
 		requireSentence(t, exitUsage, "--json and --ranks both go to standard output: name a file for one of them")
+	mquine(t, "eval", w.model, "--data", w.data, "--json", "folder/cpu.pprof", "--profile", "cpu").
+		requireSentence(t, exitUsage, "--json and --profile-dir name the same file: choose two different files")
 	mquine(t, "z", "stats", "--data", w.data, "--tsv", "new", "--plot", "./new").
 		requireSentence(t, exitUsage, "--tsv and --plot name the same file")
 }

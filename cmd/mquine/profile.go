@@ -43,21 +43,30 @@ func addProfiling(root *cobra.Command) {
 	}
 }
 
+// profileOutputs returns the file of --profile, or nothing without the flag.
+func profileOutputs(cmd *cobra.Command) []output {
+	kind, ok := profileKinds[cmd.Flag("profile").Value.String()]
+	if !ok {
+		return nil
+	}
+	return []output{{"profile-dir", filepath.Join(cmd.Flag("profile-dir").Value.String(), kind.file)}}
+}
+
 // profiled runs the work of a command. With --profile, it also writes the profile, even if the work
 // fails.
-func profiled(cmd *cobra.Command, work func() error) (err error) {
-	kind, ok := profileKinds[cmd.Flag("profile").Value.String()]
-	folder := cmd.Flag("profile-dir").Value.String()
-	if !ok {
+func profiled(cmd *cobra.Command, args []string, work func() error) (err error) {
+	outputs := profileOutputs(cmd)
+	if outputs == nil {
 		return work()
 	}
+	kind, path := profileKinds[cmd.Flag("profile").Value.String()], outputs[0].path
+	folder := filepath.Dir(path)
 	// pkg/profile exits if it cannot create its file, so give it a fresh folder. Renaming the file
 	// afterwards makes it appear atomically.
 	if err := os.MkdirAll(folder, 0o777); err != nil {
 		return fmt.Errorf("cannot write the profile: %w", err)
 	}
-	path := filepath.Join(folder, kind.file)
-	if err := (output{"profile-dir", path}).check(nil, false); err != nil {
+	if err := outputs[0].check(inputFiles(cmd, args), false); err != nil {
 		return err
 	}
 	aside, err := atomicfile.TemporaryFolder(folder, "profile")

@@ -127,7 +127,7 @@ func markWork(cmd *cobra.Command) {
 		cmd.RunE = func(cmd *cobra.Command, args []string) error {
 			err := checkOutputs(cmd, args)
 			if err == nil {
-				err = profiled(cmd, func() error { return work(cmd, args) })
+				err = profiled(cmd, args, func() error { return work(cmd, args) })
 			}
 			if err != nil {
 				return workError{err}
