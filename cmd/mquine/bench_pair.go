@@ -46,6 +46,9 @@ changing order.
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := checkKept(out); err != nil {
+				return err
+			}
 			runs, err := pairRevisions(cmd, base, head, pkg, o)
 			if err != nil {
 				return err
@@ -131,11 +134,25 @@ func headName(head string) string {
 	return head
 }
 
-// keepRuns writes the results to the folder out.
-func keepRuns(cmd *cobra.Command, out string, runs *compare.Runs) error {
+// checkKept checks, before the work begins, that keepRuns can write its files. It creates the folder out,
+// unless out is "".
+func checkKept(out string) error {
+	if out == "" {
+		return nil
+	}
 	if err := os.MkdirAll(out, 0o777); err != nil {
 		return fmt.Errorf("cannot keep the results: %w", err)
 	}
+	for _, name := range []string{"base.txt", "head.txt", "control.txt"} {
+		if err := (output{"out", filepath.Join(out, name)}).check(nil, false); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// keepRuns writes the results to the folder out.
+func keepRuns(cmd *cobra.Command, out string, runs *compare.Runs) error {
 	for name, text := range map[string][]byte{
 		"base.txt": runs.BaseText.Bytes(), "head.txt": runs.HeadText.Bytes(), "control.txt": runs.ControlText.Bytes(),
 	} {

@@ -148,6 +148,10 @@ func TestBenchPair(t *testing.T) {
 	mquine(t, "bench", "pair").requireSentence(t, exitUsage, "--base is missing")
 	mquine(t, "bench", "pair", "--base", "HEAD", "--rounds", "9").requireSentence(t, exitUsage,
 		"must be at least 10 for a useful interval")
+	results := filepath.Join(t.TempDir(), "base.txt")
+	require.NoError(t, os.Mkdir(results, 0o777))
+	mquine(t, "bench", "pair", "--base", "no-such-revision", "--out", filepath.Dir(results)).
+		requireSentence(t, exitFailed, "cannot write "+results+": it is a folder; name a file")
 	mquine(t, "bench", "pair", "--base", "no-such-revision").requireSentence(t, exitFailed,
 		`"no-such-revision" is not a revision`)
 }
