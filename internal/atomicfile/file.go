@@ -28,6 +28,9 @@ import (
 // and escapes control characters on a terminal. If it replaces a file, the permissions remain the
 // same. The permissions of a new file follow the umask.
 //
+// If only the last step fails, because the system does not let this user replace the file at path, Write
+// keeps the complete new file beside it under another name, and the error gives the name.
+//
 // An error names path and says why the file cannot be written.
 func Write(path string, write func(w io.Writer) error) error {
 	return explain(path, writeTo(path, write))
@@ -145,10 +148,28 @@ func (f *File) commit() error {
 	}
 	// Rename before closing, because closing releases the lock.
 	if err := replace(f.Name(), f.target); err != nil {
-		return err
+		return f.keep(err)
 	}
 	f.closed = true
 	return errors.Join(f.file.Close(), SyncFolder(filepath.Dir(f.target)))
+}
+
+// keep moves the complete file to a new name that no sweep removes, and adds the name to err, the error of
+// replacing the target. The file may hold the result of hours of work. If keep fails, it returns err.
+func (f *File) keep(err error) error {
+	extension := filepath.Ext(f.target)
+	base := strings.TrimSuffix(filepath.Base(f.target), extension)
+	empty, failed := os.CreateTemp(filepath.Dir(f.target), base+".*"+extension)
+	if failed != nil {
+		return err
+	}
+	if failed := errors.Join(empty.Close(), replace(f.Name(), empty.Name())); failed != nil {
+		_ = os.Remove(empty.Name()) // the error of replacing the target matters more
+		return err
+	}
+	f.closed = true
+	_ = f.file.Close() // commit has synced the file
+	return fmt.Errorf("%w; the complete file is %s", text.Cause(err), empty.Name())
 }
 
 // Discard removes the file, unless it was committed.

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"strings"
 	"syscall"
 	"testing"
 
@@ -79,6 +80,23 @@ func TestWriteThatFails(t *testing.T) {
 	assert.EqualError(t, err, "cannot write "+missing+": "+noSuchFile(t))
 	assert.ErrorIs(t, err, fs.ErrNotExist)
 	assert.ErrorIs(t, Write(dir, writeText("x")), syscall.EISDIR)
+}
+
+// If the file cannot replace the target, it remains beside it, and no sweep removes it.
+func TestWriteKeepsTheFile(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "f.tsv")
+	err := Write(path, func(w io.Writer) error {
+		require.NoError(t, os.Mkdir(path, 0o755)) // a rename does not replace a folder
+		return writeText("complete")(w)
+	})
+	require.ErrorContains(t, err, "cannot write "+path+": ")
+	require.ErrorContains(t, err, "; the complete file is "+filepath.Join(dir, "f."))
+	_, kept, _ := strings.Cut(err.Error(), "the complete file is ")
+	Sweep(dir)
+	assert.Equal(t, "complete", contents(t, kept))
+	assert.ElementsMatch(t, []string{"f.tsv", filepath.Base(kept)}, namesIn(t, dir))
+	assert.Regexp(t, `^f\.\d+\.tsv$`, filepath.Base(kept))
 }
 
 func TestWriteFollowsLinks(t *testing.T) {
