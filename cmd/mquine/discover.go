@@ -231,8 +231,8 @@ func (d *discovery) write(ctx context.Context, cmd *cobra.Command, f *found) err
 		}
 		return f.err // which the rows have set
 	})
-	if err == nil && d.jsonFile != "" {
-		err = writeJSON(cmd, d.jsonFile, f)
+	if d.jsonFile != "" { // all triples are in memory
+		err = errors.Join(err, writeJSON(cmd, d.jsonFile, f))
 	}
 	return err
 }

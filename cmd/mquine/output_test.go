@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"encoding/json"
 	"io"
 	"os"
 	"path/filepath"
@@ -56,6 +57,9 @@ func TestTableOutlivesTheFile(t *testing.T) {
 	succeed(t, "tune", "--data", w.data, "--space", spaceFile(t, smallSpace), "--trials", "1", "--rungs", "1",
 		"--out", search)
 	triple := strings.Fields(sortedLines(t, filepath.Join(w.data, "test.txt"))[0])
+	many := w.path("many.tsv") // the file of --json is larger than a buffer
+	training := must1(os.ReadFile(filepath.Join(w.data, "train.txt")))
+	require.NoError(t, os.WriteFile(many, bytes.Repeat(training, 10), 0o644))
 	for _, args := range [][]string{
 		{"abilities"},
 		{"data", "list"},
@@ -63,6 +67,8 @@ func TestTableOutlivesTheFile(t *testing.T) {
 		{"info", w.model},
 		{"predict", w.model, "--data", w.data, "--head", "person_00", "--relation", "lives_in"},
 		{"discover", w.model, "--data", w.data, "-k", "3"},
+		{"score", w.model, "--in", many},
+		{"score", w.model, "--in", many, "--format", "table"},
 		{"classify", w.model, "--data", w.data},
 		{"similar", w.model, "person_00", "-k", "3"},
 		{"tune", "--resume", search},
@@ -74,6 +80,25 @@ func TestTableOutlivesTheFile(t *testing.T) {
 		assert.NotEmpty(t, want.stdout, args)
 		assert.Equal(t, want.stdout, o.stdout, args)
 	}
+}
+
+// If the file of --out cannot be written, discover still writes the file of --json.
+func TestDiscoverWritesTheOtherFile(t *testing.T) {
+	const device = "/dev/full"
+	if _, err := os.Stat(device); err != nil {
+		t.Skip(device + " does not exist on this system")
+	}
+	w := newWorkplace(t)
+	search := []string{"discover", w.model, "--data", w.data, "-k", "3", "--json"}
+	succeed(t, append(search, w.path("want.json"), "--out", w.path("want.tsv"))...)
+	mquine(t, append(search, w.path("got.json"), "--out", device)...).
+		requireSentence(t, exitFailed, "cannot write "+device+": no space left on device")
+	triples := func(name string) (result struct{ Triples []foundTriple }) {
+		require.NoError(t, json.Unmarshal(must1(os.ReadFile(w.path(name))), &result))
+		return result
+	}
+	require.Len(t, triples("got.json").Triples, 3)
+	assert.Equal(t, triples("want.json"), triples("got.json"))
 }
 
 // TestOutputFollowsLinks writes a result through a symbolic link, which must not be replaced.

@@ -38,6 +38,7 @@ func commandsWithFiles(w workplace) map[string][]string {
 		"z show": {"z", "show", "--data", w.data, "--head", triple[0], "--relation", triple[1], "--tail",
 			triple[2], "--json", json},
 		"data info": {"data", "info", w.data, "--json", json},
+		"score":     {"score", w.model, "--in", filepath.Join(w.data, "train.txt"), "--json", json},
 		"data list": {"data", "list", "--json", json},
 		"info":      {"info", w.model, "--json", json},
 	}

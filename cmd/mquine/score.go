@@ -445,27 +445,28 @@ func (r *scores) print(out io.Writer, p *printed) error {
 	case "-":
 		return writeTo(out, "-", r.stream)
 	}
-	return writeTo(out, p.jsonFile, func(file io.Writer) error {
+	// Scoring takes a long time, so neither output needs the other one.
+	var failed error
+	err = writeTo(out, p.jsonFile, func(file io.Writer) error {
 		stream, err := r.begin(file)
-		if err != nil {
-			return err
-		}
-		all := r.all
+		all, printing := r.all, true
 		r.all = func(yield func(scoredTriple) bool) {
 			for t := range all {
-				if err = stream.add(t); err != nil || !yield(t) {
+				if err == nil {
+					err = stream.add(t)
+				}
+				if printing = printing && yield(t); !printing && err != nil {
 					return
 				}
 			}
 		}
-		if printed := r.printTo(out, p); err == nil {
-			err = printed
-		}
+		failed = r.printTo(out, p)
 		if err = cmp.Or(r.failed, err); err != nil {
 			return err
 		}
 		return stream.end()
 	})
+	return errors.Join(err, failed)
 }
 
 // printTo prints the result in the format of --format.
