@@ -240,7 +240,8 @@ func (t *tuning) run(ctx context.Context, cmd *cobra.Command, log io.Writer) (er
 			text.Plural(folder.Plan.Trials, "trial"))
 	}
 	found := newSearchResult(ctx, folder, stopped)
-	if found.Provenance.Data, err = t.dataOf(ctx, folder.Graph); err != nil {
+	// An interrupted search has a result, too.
+	if found.Provenance.Data, err = t.dataOf(context.WithoutCancel(ctx), folder.Graph); err != nil {
 		return err
 	}
 	found.Provenance.Machine.Tier, found.Provenance.Machine.Threads = backend.Tier.String(), t.threads

@@ -3,6 +3,7 @@
 package main
 
 import (
+	"encoding/json"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -12,6 +13,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/mquine/mquine/kg"
 )
 
 // A search that is killed repeatedly ends with the same results and checkpoints as an undisturbed
@@ -53,16 +56,24 @@ func TestTuneKilled(t *testing.T) {
 		"trial-002", "trial-003", "trial-004", "trial-005", "trial-006")
 }
 
-// After Ctrl-C, a search prints its table, and says once how to continue it.
+// After Ctrl-C, a search prints its table, writes the file of --json and says once how to continue it.
 func TestTuneInterrupted(t *testing.T) {
 	data, dir := smallFamilies(t), filepath.Join(t.TempDir(), "search")
+	result := dir + ".json"
 	space := spaceFile(t, "dim: 4\nepochs: 1000000\nvalid_every: 1\n"+
 		"learning_rate: {min: 1e-3, max: 1e-1, scale: log}\n")
-	cmd := command(t, "tune", "--data", data, "--space", space, "--rungs", "13", "--budget", "24h", "--out", dir)
+	cmd := command(t, "tune", "--data", data, "--space", space, "--rungs", "13", "--budget", "24h", "--out", dir,
+		"--json", result)
 	o := interrupt(t, cmd, "trial 2  epoch 2/1000000  ", os.Interrupt)
 	assert.Equal(t, exitInterrupted, o.status)
 	assert.Regexp(t, `(?s)^trial  epochs  mrr.*To finish its run:\n  mquine train --resume .*`, o.stdout)
 	assert.NotContains(t, o.stdout, "tune --resume")
 	assert.True(t, strings.HasSuffix(o.stderr, "mquine tune: interrupted; to continue: mquine tune --resume "+dir+
 		"\n"), o.stderr)
+	g, err := kg.Open(t.Context(), data)
+	require.NoError(t, err)
+	var found searchResult
+	require.NoError(t, json.Unmarshal(must1(os.ReadFile(result)), &found))
+	assert.True(t, found.Stopped)
+	assert.Equal(t, must1(g.SHA256(t.Context())), found.Provenance.Data.SHA256)
 }
