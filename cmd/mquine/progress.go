@@ -32,8 +32,10 @@ type meter struct {
 	task     string
 	drawn    time.Time // when the bar on the terminal was drawn; zero if there is none
 	nextLine time.Duration
-	packing  time.Duration // time before the first pair, which does not count towards the rate
-	warned   bool          // whether the note about a collapsed checkpoint was printed
+	packing  time.Duration // time before the first pair of a ranking, which does not count towards the rate
+	// earlier is the time that complete rankings took, and ranked the time of the current one so far.
+	earlier, ranked time.Duration
+	warned          bool // whether the note about a collapsed checkpoint was printed
 	// slow is the time after which reading a data set shows progress.
 	slow time.Duration
 }
@@ -42,8 +44,13 @@ func newMeter(w io.Writer) *meter {
 	return &meter{w: w, terminal: text.OnCapableTerminal(w), nextLine: lineEvery, slow: time.Second}
 }
 
-// ranking shows the progress of a ranking. It serves as rank.Options.Progress.
+// ranking shows the progress of a ranking, or of several, one after another. It serves as
+// rank.Options.Progress.
 func (m *meter) ranking(p rank.Progress) {
+	if p.Elapsed < m.ranked {
+		m.earlier += m.ranked
+	}
+	m.ranked = p.Elapsed
 	if p.Done == 0 {
 		m.packing = p.Elapsed
 		return
@@ -55,7 +62,7 @@ func (m *meter) ranking(p rank.Progress) {
 		m.clear()
 		printNote(m.w, "%s; %s left", collapsedNote, left)
 	}
-	m.show(p.Done, p.Total, p.Elapsed, fmt.Sprintf("ranking, %s left, %s", left, pairRate(p.Done, t)))
+	m.show(p.Done, p.Total, m.earlier+p.Elapsed, fmt.Sprintf("ranking, %s left, %s", left, pairRate(p.Done, t)))
 }
 
 // searching shows the progress of a discovery. It serves as rank.Options.Progress.

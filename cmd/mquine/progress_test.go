@@ -31,6 +31,19 @@ func TestProgressLines(t *testing.T) {
 	}, "\n"), log.String())
 }
 
+// Lines about many short rankings have the same distance as lines about a long one.
+func TestProgressOfManyRankings(t *testing.T) {
+	var log bytes.Buffer
+	m := newMeter(&log)
+	for range 5 {
+		for s := range 5 {
+			m.ranking(rank.Progress{Done: int64(s) * 1e9, Total: 5e9, Elapsed: time.Duration(s) * time.Second})
+		}
+		m.clear()
+	}
+	assert.Equal(t, " 40% ranking, 3s left, 1 G pairs/s\n 80% ranking, 1s left, 1 G pairs/s\n", log.String())
+}
+
 // The name of a task, such as "checkpoint 2 of 3", precedes each line of progress.
 func TestProgressOfATask(t *testing.T) {
 	var log bytes.Buffer

@@ -320,6 +320,9 @@ func (w *scorer) score(ctx context.Context, batch []kg.Triple) ([]scoredTriple, 
 	if w.ranks {
 		o := w.options
 		o.Progress = w.meter.ranking
+		if w.count > 0 || len(batch) == scoreBatch { // the number of batches is unknown
+			w.meter.task = fmt.Sprintf("triples %s to %s", text.Comma(w.count+1), text.Comma(w.count+len(batch)))
+		}
 		r, err := rank.Run(ctx, m, w.index, batch, o)
 		w.meter.clear()
 		if err != nil {
