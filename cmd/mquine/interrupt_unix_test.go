@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -24,8 +25,14 @@ const within = 5 * time.Second
 // interrupt starts the command and waits until its standard error shows a line with the text. If
 // the text is empty, it does not wait. It sends the signal a little later and returns how the
 // command ended.
-func interrupt(t *testing.T, cmd *exec.Cmd, text string, signal os.Signal) outcome {
+func interrupt(t *testing.T, cmd *exec.Cmd, text string, with os.Signal) outcome {
 	t.Helper()
+	// Handle the signal here, so that the command does not ignore it even if the tests run under nohup or in
+	// the background of a shell script.
+	handled := make(chan os.Signal, 1)
+	signal.Notify(handled, with)
+	defer signal.Stop(handled)
+
 	var stdout strings.Builder
 	cmd.Stdout = &stdout
 	pipe, err := cmd.StderrPipe()
@@ -38,7 +45,7 @@ func interrupt(t *testing.T, cmd *exec.Cmd, text string, signal os.Signal) outco
 	}
 	time.Sleep(300 * time.Millisecond)
 	sent := time.Now()
-	require.NoError(t, cmd.Process.Signal(signal))
+	require.NoError(t, cmd.Process.Signal(with))
 	rest, err := io.ReadAll(stderr)
 	require.NoError(t, err)
 	_ = cmd.Wait() // the test checks the status

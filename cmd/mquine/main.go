@@ -44,13 +44,10 @@ func main() {
 	os.Exit(execute(ctx, start, os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
 }
 
-// interruptions returns the signals that cancel the work. It leaves out SIGHUP under nohup.
+// interruptions returns the signals that cancel the work. It leaves out the signals that the caller has
+// made the process ignore, such as SIGHUP under nohup, and SIGINT in the background of a shell script.
 func interruptions() []os.Signal {
-	signals := []os.Signal{os.Interrupt, syscall.SIGTERM}
-	if !signal.Ignored(syscall.SIGHUP) {
-		signals = append(signals, syscall.SIGHUP)
-	}
-	return signals
+	return slices.DeleteFunc([]os.Signal{os.Interrupt, syscall.SIGTERM, syscall.SIGHUP}, signal.Ignored)
 }
 
 // execute executes the command line args and returns the exit status. It reports an error as one

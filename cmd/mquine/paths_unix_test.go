@@ -9,7 +9,6 @@ import (
 	"io/fs"
 	"os"
 	"os/exec"
-	"os/signal"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -336,16 +335,11 @@ func TestEmptyPaths(t *testing.T) {
 	requireFiles(t, w.dir, "families", "checkpoint")
 }
 
-// Closing the terminal ends the work as SIGTERM does, except under nohup.
+// Closing the terminal ends the work as SIGTERM does, except under nohup. SIGINT does not end work that a
+// shell script has started in the background.
 func TestHangUp(t *testing.T) {
 	data := smallFamilies(t)
 	t.Run("train", func(t *testing.T) {
-		// Handle SIGHUP here, so that the command does not ignore it even if the tests run under
-		// nohup.
-		hangUps := make(chan os.Signal, 1)
-		signal.Notify(hangUps, syscall.SIGHUP)
-		defer signal.Stop(hangUps)
-
 		dir := t.TempDir()
 		cmd := command(t, "train", "--data", data, "--out", filepath.Join(dir, "run"), "--dim", "8", "--epochs",
 			"1000000", "--valid-every", "0")
@@ -354,27 +348,29 @@ func TestHangUp(t *testing.T) {
 		requireFiles(t, dir, "run")
 		requireFiles(t, filepath.Join(dir, "run"), "config.yaml", "log.jsonl", "state.safetensors", "last", "loss.svg")
 	})
-	t.Run("nohup", func(t *testing.T) {
-		self, err := os.Executable()
-		require.NoError(t, err)
-		dir := filepath.Join(t.TempDir(), "run")
-		cmd := exec.Command("sh", "-c", `trap "" HUP; exec "$@"`, "sh", self,
-			"train", "--data", data, "--out", dir, "--dim", "8", "--epochs", "1000000")
-		cmd.Env = append(os.Environ(), asCommand+"=1")
-		pipe, err := cmd.StderrPipe()
-		require.NoError(t, err)
-		require.NoError(t, cmd.Start())
-		lines := bufio.NewScanner(pipe)
-		for lines.Scan() && !strings.HasPrefix(lines.Text(), "epoch 1/") {
-		}
-		require.NoError(t, cmd.Process.Signal(syscall.SIGHUP))
-		for range 20 {
-			require.True(t, lines.Scan(), "the training must continue")
-		}
-		require.NoError(t, cmd.Process.Kill())
-		_, _ = io.Copy(io.Discard, pipe)
-		_ = cmd.Wait()
-	})
+	for name, ignored := range map[string]syscall.Signal{"HUP": syscall.SIGHUP, "INT": syscall.SIGINT} {
+		t.Run("ignored "+name, func(t *testing.T) {
+			self, err := os.Executable()
+			require.NoError(t, err)
+			dir := filepath.Join(t.TempDir(), "run")
+			cmd := exec.Command("sh", "-c", `trap "" `+name+`; exec "$@"`, "sh", self,
+				"train", "--data", data, "--out", dir, "--dim", "8", "--epochs", "1000000")
+			cmd.Env = append(os.Environ(), asCommand+"=1")
+			pipe, err := cmd.StderrPipe()
+			require.NoError(t, err)
+			require.NoError(t, cmd.Start())
+			lines := bufio.NewScanner(pipe)
+			for lines.Scan() && !strings.HasPrefix(lines.Text(), "epoch 1/") {
+			}
+			require.NoError(t, cmd.Process.Signal(ignored))
+			for range 20 {
+				require.True(t, lines.Scan(), "the training must continue")
+			}
+			require.NoError(t, cmd.Process.Kill())
+			_, _ = io.Copy(io.Discard, pipe)
+			_ = cmd.Wait()
+		})
+	}
 }
 
 // A command removes what killed commands left behind in the folder that it writes to.
