@@ -107,7 +107,7 @@ func (c comparing) print(cmd *cobra.Command, base, head, control []bench.Result)
 	}
 	table, reasons := c.table(rows)
 	if err := table.Write(cmd.OutOrStdout(), text.FormatTable); err != nil {
-		return fmt.Errorf("cannot write standard output: %w", text.Cause(err))
+		return unprinted(err)
 	}
 	var notes bytes.Buffer
 	for i, reason := range reasons {

@@ -114,10 +114,7 @@ into a spreadsheet as text. json prints what --json writes: everything. With
 			if c.format == metrics.CSV || c.format == metrics.JSON {
 				out = text.Exact(out)
 			}
-			if unprinted := report.Write(out, c.format, c.TableOptions); unprinted != nil {
-				err = errors.Join(err, fmt.Errorf("cannot print the tables: %w", text.Cause(unprinted)))
-			}
-			return err
+			return errors.Join(err, unprinted(report.Write(out, c.format, c.TableOptions)))
 		},
 	}
 	cmd.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {

@@ -102,7 +102,7 @@ func (e *evaluation) run(ctx context.Context, stdout, log io.Writer) (err error)
 	if e.jsonFile == "-" || e.ranksFile == "-" {
 		out = log
 	}
-	return errors.Join(err, e.print(out, report, r.peak))
+	return errors.Join(err, unprinted(e.print(out, report, r.peak)))
 }
 
 // checkProcessor refuses flags that apply only to the processor if other flags select GPUs.
@@ -423,23 +423,23 @@ func (e *evaluation) print(w io.Writer, r *metrics.Report, c *peakRates) error {
 	}
 	if e.named() && people {
 		if _, err := fmt.Fprintf(w, "%s\n\n", text.Wrap(fmt.Sprintf("Protocol %v", e.fixed))); err != nil {
-			return fmt.Errorf("cannot print the table: %w", text.Cause(err))
+			return err
 		}
 	}
 	if err := r.Write(w, e.format, e.TableOptions); err != nil {
-		return fmt.Errorf("cannot print the table: %w", text.Cause(err))
+		return err
 	}
 	if !people {
 		return nil
 	}
 	if r.Estimate != nil {
 		if _, err := fmt.Fprintf(w, "\n%s\n", r.Estimate.Notes(r.Restrictions.Sample, e.TableOptions)); err != nil {
-			return fmt.Errorf("cannot print the table: %w", text.Cause(err))
+			return err
 		}
 	}
 	for _, d := range r.Deviations {
 		if _, err := fmt.Fprintf(w, "\n%s\n", e.fixed.Explain(d, r.Results[len(r.Results)-1].N)); err != nil {
-			return fmt.Errorf("cannot print the table: %w", text.Cause(err))
+			return err
 		}
 	}
 	return c.print(w, r)

@@ -93,10 +93,7 @@ func (p *printed) print(cmd *cobra.Command, r result) error {
 
 // printTo writes a result in the format of --format.
 func (p *printed) printTo(out io.Writer, r result) error {
-	if err := render(out, p.format, r); err != nil {
-		return fmt.Errorf("cannot write standard output: %w", text.Cause(err))
-	}
-	return nil
+	return unprinted(render(out, p.format, r))
 }
 
 func render(out io.Writer, f text.Format, r result) error {

@@ -162,5 +162,5 @@ undecided    %s after %s, %s after float64 (%s queries)
 `, strconv.FormatFloat(float64(result.Median), 'f', -1, 64), text.Comma(m.Config().Entities),
 		text.Plural(int(left.Float64), "pair"), ranking.Stats.Screen, text.Comma(left.Reference),
 		text.Comma(ranking.Stats.Queries))
-	return err
+	return unprinted(err)
 }

@@ -82,10 +82,16 @@ func writeTo(stdout io.Writer, file string, write func(io.Writer) error) error {
 	if err == nil {
 		err = buffer.Flush()
 	}
-	if err != nil {
-		return fmt.Errorf("cannot write standard output: %w", text.Cause(err))
+	return unprinted(err)
+}
+
+// unprinted returns the error of a command whose result cannot be printed because of err, or nil if err is
+// nil.
+func unprinted(err error) error {
+	if err == nil {
+		return nil
 	}
-	return nil
+	return fmt.Errorf("cannot write standard output: %w", text.Cause(err))
 }
 
 // writeNamed writes a file, and compresses it if its name ends with .gz or .zst.
@@ -95,10 +101,8 @@ func writeNamed(file string, write func(io.Writer) error) error {
 
 // writeOutput writes human-readable text to standard output.
 func writeOutput(cmd *cobra.Command, data []byte) error {
-	if _, err := cmd.OutOrStdout().Write(data); err != nil {
-		return fmt.Errorf("cannot write standard output: %w", text.Cause(err))
-	}
-	return nil
+	_, err := cmd.OutOrStdout().Write(data)
+	return unprinted(err)
 }
 
 // writeResult writes the result of a command as JSON if jsonFile is set, and as tables unless the

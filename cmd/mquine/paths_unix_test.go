@@ -100,7 +100,7 @@ func TestFilesOutliveTheTable(t *testing.T) {
 			cmd.Stdout, cmd.Stderr = full, &stderr
 			require.Error(t, cmd.Run())
 			outcome{status: cmd.ProcessState.ExitCode(), stderr: stderr.String()}.requireSentence(t, exitFailed,
-				"no space left on device")
+				": cannot write standard output: no space left on device")
 			requireOutputs(t, args)
 		})
 	}

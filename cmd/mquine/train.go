@@ -317,7 +317,7 @@ func (t *training) train(ctx context.Context, dir string, machine train.Machine,
 	}
 	defer r.Close() // the process ends, so an error does not matter
 	if r.Finished() != "" {
-		return printLine(out, "%s is finished: %s; %s", dir, r.Finished(), describeBest(r))
+		return unprinted(printLine(out, "%s is finished: %s; %s", dir, r.Finished(), describeBest(r)))
 	}
 	show.begin(r, dir)
 	err = r.Train(ctx, show.epoch)
@@ -325,7 +325,7 @@ func (t *training) train(ctx context.Context, dir string, machine train.Machine,
 	if err != nil {
 		return err
 	}
-	return printLine(out, "%s: %s; %s", dir, r.Finished(), describeBest(r))
+	return unprinted(printLine(out, "%s: %s; %s", dir, r.Finished(), describeBest(r)))
 }
 
 // describeBest describes the best epoch of a run.

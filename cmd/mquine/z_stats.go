@@ -110,10 +110,7 @@ func (z *zStats) run(cmd *cobra.Command) error {
 	if z.jsonFile != "" {
 		err = errors.Join(err, writeJSON(cmd, z.jsonFile, report))
 	}
-	if unprinted := z.printTo(out, report); unprinted != nil {
-		err = errors.Join(err, unprinted)
-	}
-	return err
+	return errors.Join(err, z.printTo(out, report))
 }
 
 // zReport is the JSON result of z stats.
