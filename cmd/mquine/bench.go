@@ -56,7 +56,7 @@ func (p *pattern) Set(s string) (err error) {
 // percent is a flag whose value is a percentage. It stores the share, between 0 and 1.
 type percent struct{ share *float64 }
 
-func (p percent) String() string { return fmt.Sprintf("%g%%", 100**p.share) }
+func (p percent) String() string { return fmt.Sprintf("%.6g%%", 100**p.share) }
 func (p percent) Type() string   { return "PERCENT" }
 
 func (p percent) Set(text string) error {

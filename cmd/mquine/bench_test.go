@@ -48,6 +48,7 @@ func TestBenchCompare(t *testing.T) {
 	}
 	assert.Contains(t, succeed(t, "bench", "compare", base, benchFile(t, 1.05e6), "--min-effect", "10%").stdout,
 		"  same")
+	assert.Contains(t, succeed(t, "bench", "compare", base, base, "--min-effect", "7%").stdout, "Minimum effect: 7%.\n")
 	o := succeed(t, "bench", "compare", base, base, "--metric", "queries/s", "--wide")
 	assert.Contains(t, o.stdout, "queries/s")
 	o = succeed(t, "bench", "compare", base, benchFile(t, 1.05e6), "--control", control, "--wide")
