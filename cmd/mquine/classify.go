@@ -77,6 +77,9 @@ relation.`,
   mquine classify ./a ./b --ensemble fit --data codex-s
   mquine classify ./ckpt --data umls --calibration cal.json`,
 		PreRunE: func(cmd *cobra.Command, _ []string) error {
+			if err := checkTableFlags(cmd, c.format, "relations", "top"); err != nil {
+				return err
+			}
 			if cmd.Flags().Changed("top") && !c.relations {
 				return errors.New("--top applies to the table of relations: add --relations, or leave it out")
 			}

@@ -44,7 +44,7 @@ type comparison struct {
 }
 
 func newCompareCommand() *cobra.Command {
-	c := comparison{setup: newSetup(), filter: rank.All, changed: 10}
+	c := comparison{setup: newSetup(), printed: printed{diverted: true}, filter: rank.All, changed: 10}
 	c.compute.setDefaults()
 	cmd := &cobra.Command{
 		Use:   "compare CKPT CKPT... --data NAME",

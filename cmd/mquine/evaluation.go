@@ -45,7 +45,7 @@ type evaluation struct {
 // realistic ties.
 func newEvaluation(start time.Time) *evaluation {
 	e := &evaluation{
-		setup: newSetup(), protocol: fullProtocol,
+		setup: newSetup(), printed: printed{diverted: true}, protocol: fullProtocol,
 		filters: []rank.Filter{rank.None, rank.Train, rank.All}, start: start,
 	}
 	e.compute.setDefaults()

@@ -30,7 +30,10 @@ const loadingHelp = `Tab-separated files do not quote labels. To load one:
   DuckDB  read_csv('FILE', delim='\t', quote='', escape='', header=true)`
 
 // formatFlag is a flag whose value is a format. It accepts md for markdown.
-type formatFlag struct{ choice[text.Format] }
+type formatFlag struct {
+	choice[text.Format]
+	printed *printed
+}
 
 func (f formatFlag) Set(name string) error {
 	if strings.EqualFold(name, "md") {
@@ -43,6 +46,9 @@ func (f formatFlag) Set(name string) error {
 type printed struct {
 	format   text.Format
 	jsonFile string
+	// diverted says that the tables go to standard error if a file goes to standard output. Otherwise,
+	// --json - leaves them out.
+	diverted bool
 }
 
 // add adds the flags --format and --json. The command supports outputFormats and the formats in
@@ -53,10 +59,27 @@ func (p *printed) add(cmd *cobra.Command, more ...text.Format) {
 	if len(more) > 0 {
 		help = "table, markdown, latex, csv, json or " + more[0].String()
 	}
-	value := formatFlag{choice[text.Format]{&p.format, all}}
+	value := formatFlag{choice[text.Format]{&p.format, all}, p}
 	cmd.Flags().Var(value, "format", "print the result in this format: "+help)
 	complete(cmd, "format", cobra.FixedCompletions(names(all), cobra.ShellCompDirectiveNoFileComp))
 	jsonFlag(cmd, &p.jsonFile)
+}
+
+// checkFormat refuses --format if it has no effect because --json writes to standard output.
+func checkFormat(cmd *cobra.Command) error {
+	f := cmd.Flag("format")
+	if f == nil || !f.Changed {
+		return nil
+	}
+	flag, ok := f.Value.(formatFlag)
+	if !ok {
+		return nil
+	}
+	if p := flag.printed; p.jsonFile == "-" && !p.diverted && p.format != text.FormatJSON {
+		return fmt.Errorf("--json - prints JSON instead of --format %v: leave out one of them, or name a file for --json",
+			p.format)
+	}
+	return nil
 }
 
 // wantsJSON reports whether the result is written as JSON.
@@ -136,6 +159,19 @@ func render(out io.Writer, f text.Format, r result) error {
 	return nil
 }
 
+// checkTableFlags refuses flags that change only tables if the format has none.
+func checkTableFlags(cmd *cobra.Command, f text.Format, flags ...string) error {
+	if f != text.FormatCSV && f != text.FormatJSON {
+		return nil
+	}
+	for _, name := range flags {
+		if cmd.Flags().Changed(name) {
+			return fmt.Errorf("--%s changes tables, not %s: leave it out", name, strings.ToUpper(f.String()))
+		}
+	}
+	return nil
+}
+
 // tableFlags holds the flags that eval and compare share for their tables of metrics.
 type tableFlags struct{ metrics.TableOptions }
 
@@ -155,12 +191,8 @@ func (t *tableFlags) add(cmd *cobra.Command, sorted string) {
 
 // check refuses flags that do not affect the result in a format. groups says whether there are groups.
 func (t *tableFlags) check(cmd *cobra.Command, f text.Format, groups bool) error {
-	if f == text.FormatCSV || f == text.FormatJSON {
-		for _, name := range []string{"sort", "min", "top", "wide", "percent", "no-ci", "explain"} {
-			if cmd.Flags().Changed(name) {
-				return fmt.Errorf("--%s changes tables, not %s: leave it out", name, strings.ToUpper(f.String()))
-			}
-		}
+	if err := checkTableFlags(cmd, f, "sort", "min", "top", "wide", "percent", "no-ci", "explain"); err != nil {
+		return err
 	}
 	if t.Wide && f == text.FormatLaTeX && !groups {
 		return errors.New("--wide widens only the groups of --format latex: add --by, or leave it out")

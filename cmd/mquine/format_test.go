@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -64,6 +65,8 @@ func TestFormats(t *testing.T) {
 		assert.Contains(t, latex, `\toprule`, test.schema)
 		assert.Equal(t, strings.Count(latex, `\begin{`), strings.Count(latex, `\end{`))
 
+		// The other formats have a line for every relation.
+		test.args = slices.DeleteFunc(slices.Clone(test.args), func(arg string) bool { return arg == "--relations" })
 		records, err := csv.NewReader(strings.NewReader(run("--format", "csv").stdout)).ReadAll()
 		require.NoError(t, err, test.schema)
 		assert.NotEmpty(t, records, test.schema)

@@ -59,7 +59,7 @@ Exit status:
 		SilenceUsage:  true,
 		SilenceErrors: true,
 		PersistentPreRunE: func(cmd *cobra.Command, args []string) error {
-			return cmp.Or(setVerbosity(cmd), checkRequired(cmd), checkPaths(cmd, args))
+			return cmp.Or(setVerbosity(cmd), checkRequired(cmd), checkPaths(cmd, args), checkFormat(cmd))
 		},
 	}
 	root.SetVersionTemplate("{{.Name}} {{.Version}}\n")

@@ -30,7 +30,7 @@ type zStats struct {
 }
 
 func newZStatsCommand() *cobra.Command {
-	z := zStats{split: kg.Test, sides: rank.BothSides}
+	z := zStats{split: kg.Test, sides: rank.BothSides, printed: printed{diverted: true}}
 	cmd := &cobra.Command{
 		Use:   "stats --data NAME",
 		Short: "Count the easy, neutral and hard triples of a split",
@@ -51,9 +51,11 @@ standard output, and the tables go to standard error.`,
 		Example: `  mquine z stats --data fb15k-237
   mquine z stats --data wn18rr --side tail --convention definition --relations
   mquine z stats --data ./my-graph --json z.json --tsv z.tsv --plot z.svg`,
-		Args:    noArgs,
-		PreRunE: func(*cobra.Command, []string) error { return checkPlot(z.plotFile) },
-		RunE:    func(cmd *cobra.Command, _ []string) error { return z.run(cmd) },
+		Args: noArgs,
+		PreRunE: func(cmd *cobra.Command, _ []string) error {
+			return cmp.Or(checkTableFlags(cmd, z.format, "relations"), checkPlot(z.plotFile))
+		},
+		RunE: func(cmd *cobra.Command, _ []string) error { return z.run(cmd) },
 	}
 	flags := cmd.Flags()
 	addData(cmd, &z.data)
