@@ -10,15 +10,21 @@ const NormSlack = 1 + 1e-9
 func Norm[T float32 | float64](x []T) float64 {
 	var a, b, c, d float64
 	for ; len(x) >= 4; x = x[4:] {
-		a += float64(x[0]) * float64(x[0])
-		b += float64(x[1]) * float64(x[1])
-		c += float64(x[2]) * float64(x[2])
-		d += float64(x[3]) * float64(x[3])
+		a += square(x[0])
+		b += square(x[1])
+		c += square(x[2])
+		d += square(x[3])
 	}
 	for _, v := range x {
-		a += float64(v) * float64(v)
+		a += square(v)
 	}
 	return math.Sqrt(a+b+c+d) * NormSlack
+}
+
+// square returns x², rounded. The conversion of the product forbids a fused multiply-add.
+func square[T float32 | float64](x T) float64 {
+	v := float64(x)
+	return float64(v * v)
 }
 
 // Norm1 returns an upper bound on Σ|x_i|.
@@ -34,7 +40,7 @@ func Norm1(x []float32) float64 {
 func PairNorm(re, im []float32) float64 {
 	var sum float64
 	for i, v := range re {
-		sum += math.Sqrt(float64(v)*float64(v) + float64(im[i])*float64(im[i]))
+		sum += math.Sqrt(square(v) + square(im[i]))
 	}
 	return sum * NormSlack
 }
