@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
 
@@ -238,4 +239,16 @@ func TestProgressDownloading(t *testing.T) {
 	m.clear()
 	require.Equal(t, "\r█████░░░░░  50% downloading train.txt, 0s left, 50 B\x1b[K\r\x1b[K"+
 		"\rdownloading valid.txt, 10 B\x1b[K\r\x1b[K", terminal.String())
+}
+
+// Without a folder for data sets, an error does not suggest to download one.
+func TestNoFolderForData(t *testing.T) {
+	for _, name := range []string{"MQUINE_DATA", "HOME", "XDG_CACHE_HOME", "LocalAppData"} {
+		t.Setenv(name, "")
+	}
+	for _, args := range [][]string{{"train", "--data", "umls"}, {"data", "get", "umls"}} {
+		o := mquine(t, args...)
+		o.requireSentence(t, exitFailed, ": set MQUINE_DATA to one")
+		assert.NotContains(t, o.stderr, "not installed")
+	}
 }

@@ -149,8 +149,11 @@ func openData(ctx context.Context, data string, log io.Writer) (*kg.Graph, error
 // explainData returns an error that says how to get the data set, or that suggests a similar name.
 // If neither applies, it returns err.
 func explainData(name string, err error) error {
-	if _, wrong := kg.Folder(name); wrong == nil || strings.Contains(name, "/") {
+	if _, wrong := kg.Folder(name); wrong == nil || kg.IsFolder(name) {
 		return err
+	}
+	if _, wrong := kg.DataDir(); wrong != nil {
+		return wrong
 	}
 	if _, public := catalogue.Find(name); public {
 		return fmt.Errorf("data set %s is not installed: run mquine data get %[1]s", name)
