@@ -71,14 +71,14 @@ func Int16Codes(words []uint32) []uint16 {
 }
 
 const (
-	// MostInt16L1 is the largest code of PairInt16L1: differences must fit in 16 bits with a sign.
-	MostInt16L1 = math.MaxInt16
+	// mostInt16L1 is the largest code of PairInt16L1: differences must fit in 16 bits with a sign.
+	mostInt16L1 = math.MaxInt16
 	// MaxInt16L1 is the largest number of words of PairInt16L1 whose sums always fit in int32.
-	MaxInt16L1 = math.MaxInt32 / (2 * MostInt16L1)
+	MaxInt16L1 = math.MaxInt32 / (2 * mostInt16L1)
 )
 
 // PairInt16L1 sets out[i] to the L1 distance of the two-byte codes of x and
-// table[ids[i]*stride:][:len(x)], which are at most MostInt16L1. The distance is exact if it fits in
+// table[ids[i]*stride:][:len(x)], which are at most 2¹⁵ − 1. The distance is exact if it fits in
 // int32 (MaxInt16L1). len(x), in words, must be a positive multiple of Int8PairWidth.
 func (b *Backend) PairInt16L1(out []int32, x, table []uint32, stride int, ids []int32) {
 	checkPair(len(out), Int8PairWidth, len(x), x, table, stride, ids)

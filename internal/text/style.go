@@ -23,15 +23,15 @@ const endStyle = "\x1b[0m"
 // Of returns s in this style if w shows styles, and s otherwise. Escape s first: a Writer lets the
 // escape sequences of a style through, and Escape does not.
 func (style Style) Of(w io.Writer, s string) string {
-	if !Styled(w) {
+	if !styled(w) {
 		return s
 	}
 	return string(style) + s + endStyle
 }
 
-// Styled reports whether text on w may have a style: w leads to a terminal that can show it, and
+// styled reports whether text on w may have a style: w leads to a terminal that can show it, and
 // the environment variable NO_COLOR (https://no-color.org) is empty.
-func Styled(w io.Writer) bool { return os.Getenv("NO_COLOR") == "" && OnCapableTerminal(w) }
+func styled(w io.Writer) bool { return os.Getenv("NO_COLOR") == "" && OnCapableTerminal(w) }
 
 // OnCapableTerminal reports whether w writes to a terminal that understands escape sequences.
 func OnCapableTerminal(w io.Writer) bool { return os.Getenv("TERM") != "dumb" && OnTerminal(w) }

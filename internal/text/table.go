@@ -120,7 +120,7 @@ func (t *Table) render(width int, best func(string) string) string {
 		for i, cell := range cells {
 			line := cellText(cell)
 			if i < len(limits) {
-				line = Shorten(line, limits[i])
+				line = shorten(line, limits[i])
 			}
 			if _, ok := cell.(Best); ok {
 				line = best(line)
@@ -184,9 +184,9 @@ func (t *Table) limits(width int) []int {
 	return limits
 }
 
-// Shorten replaces the middle of a line with … if the line is wider than the given number of
-// columns. The end of a label often says more than its beginning, so Shorten keeps more of the end.
-func Shorten(line string, most int) string {
+// shorten replaces the middle of a line with … if the line is wider than the given number of
+// columns. The end of a label often says more than its beginning, so shorten keeps more of the end.
+func shorten(line string, most int) string {
 	if text.StringWidthWithoutEscSequences(line) <= most {
 		return line
 	}

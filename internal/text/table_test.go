@@ -173,7 +173,7 @@ func TestShorten(t *testing.T) {
 		{"/people/person/nationality", 16, "/peop…ationality"},
 		{"漢字漢字漢字", 7, "漢…漢字"},
 	} {
-		got := Shorten(c.line, c.most)
+		got := shorten(c.line, c.most)
 		assert.Equal(t, c.want, got)
 		assert.LessOrEqual(t, text.StringWidthWithoutEscSequences(got), c.most)
 	}

@@ -24,7 +24,7 @@ type Writer struct {
 }
 
 // NewWriter returns a Writer that writes to w.
-func NewWriter(w io.Writer) *Writer { return &Writer{w: w, styled: Styled(w)} }
+func NewWriter(w io.Writer) *Writer { return &Writer{w: w, styled: styled(w)} }
 
 // Unwrap returns the underlying writer.
 func (w *Writer) Unwrap() io.Writer { return w.w }
