@@ -37,15 +37,12 @@ table in the MQuinE paper. docs/abilities.md has the definitions.`,
   mquine abilities rotate
   mquine abilities --format markdown`,
 		Args: func(_ *cobra.Command, args []string) error {
-			if len(args) > 1 {
-				return fmt.Errorf("unexpected argument %q: the command accepts one model", args[1])
-			}
 			if len(args) == 1 {
 				args[0] = text.Fold(args[0], model.Names())
 				_, err := model.Lookup(args[0])
 				return err
 			}
-			return nil
+			return atMostOne("model", args)
 		},
 		ValidArgsFunction: func(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 			if len(args) > 0 {

@@ -27,17 +27,12 @@ func addCheckpoint(cmd *cobra.Command, dir *string) {
 	acceptFormer(cmd, map[string]string{"model": checkpointFlag})
 
 	cmd.Annotations = map[string]string{checkpointArgs: ""}
-	cmd.ValidArgsFunction = func(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
-		if len(args) > 0 {
-			return nil, cobra.ShellCompDirectiveNoFileComp
-		}
-		return nil, cobra.ShellCompDirectiveFilterDirs
-	}
+	cmd.ValidArgsFunction = completeFirst(1, cobra.ShellCompDirectiveFilterDirs)
 	cmd.Args = func(cmd *cobra.Command, args []string) error {
 		given := cmd.Flags().Changed(checkpointFlag)
 		switch {
 		case len(args) > 1:
-			return fmt.Errorf("unexpected argument %q: the command accepts one checkpoint", args[1])
+			return atMostOne("checkpoint", args)
 		case len(args) == 1 && given:
 			return errors.New("the checkpoint is given twice: leave out the argument, or --checkpoint " +
 				"(formerly --model)")

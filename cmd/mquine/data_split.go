@@ -49,15 +49,10 @@ entities, and all triples between two entities stay in one split.`,
 		Example: `  mquine data split all.tsv --out ./my-graph
   mquine data split facts.nt.gz --out ./my-graph --valid 2000 --test 2000
   mquine train --data ./my-graph --model complex --out ./run`,
-		Args:        oneArg("give the file to read, as in: mquine data split all.tsv --out ./my-graph"),
-		Annotations: map[string]string{fileArgs: ""},
-		ValidArgsFunction: func(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
-			if len(args) > 0 {
-				return nil, cobra.ShellCompDirectiveNoFileComp
-			}
-			return nil, cobra.ShellCompDirectiveDefault
-		},
-		RunE: func(cmd *cobra.Command, args []string) error { return d.run(cmd, args[0]) },
+		Args:              oneArg("give the file to read, as in: mquine data split all.tsv --out ./my-graph"),
+		Annotations:       map[string]string{fileArgs: ""},
+		ValidArgsFunction: completeFirst(1, cobra.ShellCompDirectiveDefault),
+		RunE:              func(cmd *cobra.Command, args []string) error { return d.run(cmd, args[0]) },
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&d.out, "out", "", "new folder `DIR` for the data set")

@@ -330,6 +330,16 @@ func (c *compute) resolve() (*kernel.Backend, error) {
 	return kernel.For(tier)
 }
 
+// completeFirst completes the first n arguments with files or folders, as the directive says.
+func completeFirst(n int, directive cobra.ShellCompDirective) cobra.CompletionFunc {
+	return func(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+		if len(args) >= n {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		return nil, directive
+	}
+}
+
 func markRequired(cmd *cobra.Command, flag string) { must(cmd.MarkFlagRequired(flag)) }
 
 func complete(cmd *cobra.Command, flag string, f cobra.CompletionFunc) {

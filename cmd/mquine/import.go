@@ -66,13 +66,8 @@ tensors, dictionaries and plain values.`,
 			}
 			return nil
 		},
-		ValidArgsFunction: func(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
-			if len(args) > 1 {
-				return nil, cobra.ShellCompDirectiveNoFileComp
-			}
-			return nil, cobra.ShellCompDirectiveFilterDirs
-		},
-		PreRunE: func(cmd *cobra.Command, _ []string) error { return i.check(cmd) },
+		ValidArgsFunction: completeFirst(2, cobra.ShellCompDirectiveFilterDirs),
+		PreRunE:           func(cmd *cobra.Command, _ []string) error { return i.check(cmd) },
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return i.run(cmd.Context(), cmd.ErrOrStderr(), args)
 		},

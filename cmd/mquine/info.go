@@ -24,19 +24,9 @@ shortened, but not in --json.
 Without a checkpoint, the command does the same as "mquine doctor".`,
 		Example: `  mquine info ./checkpoint
   mquine info ./checkpoint --json checkpoint.json`,
-		Args: func(_ *cobra.Command, args []string) error {
-			if len(args) > 1 {
-				return fmt.Errorf("unexpected argument %q: the command accepts one checkpoint", args[1])
-			}
-			return nil
-		},
-		Annotations: map[string]string{checkpointArgs: ""},
-		ValidArgsFunction: func(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
-			if len(args) > 0 {
-				return nil, cobra.ShellCompDirectiveNoFileComp
-			}
-			return nil, cobra.ShellCompDirectiveFilterDirs
-		},
+		Args:              func(_ *cobra.Command, args []string) error { return atMostOne("checkpoint", args) },
+		Annotations:       map[string]string{checkpointArgs: ""},
+		ValidArgsFunction: completeFirst(1, cobra.ShellCompDirectiveFilterDirs),
 		PreRunE: func(_ *cobra.Command, args []string) error {
 			if len(args) == 0 && vocabulary != "" {
 				return errors.New("--vocab needs a checkpoint")

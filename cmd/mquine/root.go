@@ -180,14 +180,19 @@ func noArgs(_ *cobra.Command, args []string) error {
 // oneArg requires one argument. missing is the message of the error if there is no argument.
 func oneArg(missing string) cobra.PositionalArgs {
 	return func(_ *cobra.Command, args []string) error {
-		switch {
-		case len(args) == 0:
+		if len(args) == 0 {
 			return errors.New(missing)
-		case len(args) > 1:
-			return fmt.Errorf("unexpected argument %q: the command accepts one argument", args[1])
 		}
-		return nil
+		return atMostOne("argument", args)
 	}
+}
+
+// atMostOne refuses a second argument. what says what the first one names.
+func atMostOne(what string, args []string) error {
+	if len(args) > 1 {
+		return fmt.Errorf("unexpected argument %q: the command accepts one %s", args[1], what)
+	}
+	return nil
 }
 
 // checkRequired returns an error that names the required flags that are missing.

@@ -46,13 +46,8 @@ If --data names a data set with labels.tsv, tables show its labels.`,
 			}
 			return nil
 		},
-		Annotations: map[string]string{checkpointArgs: "", labelArgs: ""},
-		ValidArgsFunction: func(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
-			if len(args) > 0 {
-				return nil, cobra.ShellCompDirectiveNoFileComp
-			}
-			return nil, cobra.ShellCompDirectiveFilterDirs
-		},
+		Annotations:       map[string]string{checkpointArgs: "", labelArgs: ""},
+		ValidArgsFunction: completeFirst(1, cobra.ShellCompDirectiveFilterDirs),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			found, err := s.find(cmd.Context(), cmd.ErrOrStderr(), args[0], args[1:])
 			if err != nil {
