@@ -158,9 +158,10 @@ func (p *prediction) run(ctx context.Context, in io.Reader, log io.Writer) (list
 	if list.labels, err = kg.ReadLabels(ctx, s.graph.Dir); err != nil {
 		return nil, err
 	}
-	complete, err := p.checkSplits(s.graph)
-	if err != nil {
-		return nil, err
+	missing := missingSplits(s.graph)
+	if p.filterKnown && len(missing) > 0 {
+		return nil, fmt.Errorf("--filter-known needs the %v split, which data set %s lacks: "+
+			"put %[1]v.txt into %[3]s, or leave out --filter-known", missing[0], s.graph.Name, s.graph.Dir)
 	}
 	queries, err := p.queries(ctx, in, log, s.graph)
 	if err != nil {
@@ -194,7 +195,7 @@ func (p *prediction) run(ctx context.Context, in io.Reader, log io.Writer) (list
 	if err := s.describe(ctx, &list.Provenance, p.wantsJSON()); err != nil {
 		return nil, err
 	}
-	list.set(s, queries, lists, complete, p.wantsJSON())
+	list.set(s, queries, lists, len(missing) == 0, p.wantsJSON())
 	return list, nil
 }
 
@@ -256,23 +257,6 @@ func (p *prediction) answer(ctx context.Context, s *session, queries []question)
 		lists[i], *from = (*from)[0], (*from)[1:]
 	}
 	return lists, nil
-}
-
-// checkSplits reports whether g has all three splits. With --filter-known, a missing split is an
-// error.
-func (p *prediction) checkSplits(g *kg.Graph) (complete bool, err error) {
-	complete = true
-	for split := range kg.NumSplits {
-		if g.Has(split) {
-			continue
-		}
-		if p.filterKnown {
-			return false, fmt.Errorf("--filter-known needs the %v split, which data set %s lacks: "+
-				"put %[1]v.txt into %[3]s, or leave out --filter-known", split, g.Name, g.Dir)
-		}
-		complete = false
-	}
-	return complete, nil
 }
 
 // queries returns the queries that the flags or the file give. They use the identifiers of g.

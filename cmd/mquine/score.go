@@ -171,10 +171,7 @@ func (s *scoring) run(cmd *cobra.Command) (err error) {
 		if w.index, err = opened.buildIndex(ctx); err != nil {
 			return err
 		}
-		w.complete = true
-		for split := range kg.NumSplits {
-			w.complete = w.complete && opened.graph.Has(split)
-		}
+		w.complete = len(missingSplits(opened.graph)) == 0
 	}
 	if err := s.ensemble.fit(ctx, log, w.meter, opened, w.index, w.options); err != nil {
 		return err

@@ -289,6 +289,16 @@ func (s *subject) noteRelations(w io.Writer) {
 	}
 }
 
+// missingSplits returns the splits that g lacks.
+func missingSplits(g *kg.Graph) (missing []kg.Split) {
+	for split := range kg.NumSplits {
+		if !g.Has(split) {
+			missing = append(missing, split)
+		}
+	}
+	return missing
+}
+
 // triplesToRank returns the triples of a split. It returns an error if g lacks a split that a
 // filter needs.
 func triplesToRank(g *kg.Graph, split kg.Split, filters ...rank.Filter) ([]kg.Triple, error) {
