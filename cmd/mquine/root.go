@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
-	"runtime/debug"
 	"slices"
 	"strconv"
 	"strings"
@@ -145,15 +144,8 @@ func markWork(cmd *cobra.Command) {
 
 // version returns the version of the module, its commit if the build recorded it, and the platform.
 func version() string {
-	v := "(unknown version)"
-	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" {
-		v = info.Main.Version
-		for _, s := range info.Settings {
-			if s.Key == "vcs.revision" {
-				v += " " + s.Value
-			}
-		}
-	}
+	module, revision := build()
+	v := strings.TrimSpace(cmp.Or(module, "(unknown version)") + " " + revision)
 	return fmt.Sprintf("%s, %s, %s/%s", v, runtime.Version(), runtime.GOOS, runtime.GOARCH)
 }
 
