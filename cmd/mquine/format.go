@@ -76,8 +76,8 @@ func checkFormat(cmd *cobra.Command) error {
 		return nil
 	}
 	if p := flag.printed; p.jsonFile == "-" && !p.diverted && p.format != text.FormatJSON {
-		return fmt.Errorf("--json - prints JSON instead of --format %v: leave out one of them, or name a file for --json",
-			p.format)
+		return fmt.Errorf("--json - prints JSON instead of --format %v: leave out one of them, "+
+			"or name a file for --json", p.format)
 	}
 	return nil
 }
