@@ -89,7 +89,7 @@ func runBenchmarks(cmd *cobra.Command, o bench.Options, results string) error {
 	return nil
 }
 
-// clearing removes the progress bar before it writes to w.
+// clearing removes the progress bar before it writes to w, which is standard output.
 type clearing struct {
 	meter *meter
 	w     io.Writer
@@ -97,5 +97,6 @@ type clearing struct {
 
 func (c clearing) Write(p []byte) (int, error) {
 	c.meter.clear()
-	return c.w.Write(p)
+	n, err := c.w.Write(p)
+	return n, unprinted(err)
 }

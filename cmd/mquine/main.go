@@ -138,12 +138,12 @@ func (c *checkedWriter) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// oneLine joins the lines of an error, such as one from errors.Join, and escapes untrusted text.
+// oneLine joins the different lines of an error, such as one from errors.Join, and escapes untrusted text.
 func oneLine(err error) string {
 	message := strings.Replace(err.Error(), "\n\nDid you mean this?\n\t", "; did you mean ", 1) // cobra's question
 	var parts []string
 	for part := range strings.Lines(message) {
-		if part = strings.TrimSpace(part); part != "" {
+		if part = strings.TrimSpace(part); part != "" && !slices.Contains(parts, part) {
 			parts = append(parts, part)
 		}
 	}

@@ -50,6 +50,7 @@ func TestFullDisk(t *testing.T) {
 		{"report", run, "--out", "-"},
 		{"abilities"},
 		{"bench", "list"},
+		{"bench", "run", "--bench", "Panel"},
 		{"bench", "compare", results, results},
 		{"z", "stats", "--data", w.data},
 	} {
@@ -62,6 +63,7 @@ func TestFullDisk(t *testing.T) {
 		require.NoError(t, full.Close())
 		outcome{status: cmd.ProcessState.ExitCode(), stderr: stderr.String()}.
 			requireSentence(t, exitFailed, ": cannot write standard output: no space left on device")
+		require.Equal(t, 1, strings.Count(stderr.String(), "no space left"), stderr.String())
 	}
 }
 
