@@ -129,15 +129,25 @@ func checkNew(dir string) error {
 	return nil
 }
 
-// sameOutput reports whether two paths lead to the same file. The file need not exist.
+// sameOutput reports whether two outputs go to the same file, pipe or device, which need not exist. The null
+// device accepts several outputs.
 func sameOutput(a, b string) bool {
-	if a == "-" || b == "-" {
-		return a == b
+	first, second := openedBy(a), openedBy(b)
+	if first != nil && second != nil && os.SameFile(first, second) {
+		null, err := os.Stat(os.DevNull)
+		return err != nil || !os.SameFile(first, null)
 	}
-	if _, inPlace, err := atomicfile.Target(a); err == nil && inPlace {
-		return false // a device or a pipe accepts several outputs
+	return a == b || a != "-" && b != "-" && place(a) == place(b)
+}
+
+// openedBy returns the file to which the output at path goes if it exists, and otherwise nil.
+func openedBy(path string) (info fs.FileInfo) {
+	if path == "-" {
+		info, _ = os.Stdout.Stat()
+	} else {
+		info, _ = os.Stat(path)
 	}
-	return place(a) == place(b) || sameFile(place(a), place(b))
+	return info
 }
 
 // within reports whether an output is or will be dir, or a file in dir. Neither need exist.

@@ -397,7 +397,7 @@ func TestLitterIsSwept(t *testing.T) {
 }
 
 // If an output is the path of an open descriptor, such as /dev/stdout, the command appends to the
-// open file, and then prints the table.
+// open file, and then prints the table. Two outputs to one file or pipe are refused.
 func TestOutputToDescriptors(t *testing.T) {
 	w := newWorkplace(t)
 	for _, device := range []string{"/dev/stdout", "/proc/self/fd/1", "/dev/fd/1"} {
@@ -424,6 +424,23 @@ func TestOutputToDescriptors(t *testing.T) {
 		}
 	}
 	succeed(t, "z", "stats", "--data", w.data, "--json", "/dev/null", "--tsv", "/dev/null")
+
+	require.NoError(t, syscall.Mkfifo(w.path("pipe"), 0o644))
+	for _, pair := range [][2]string{
+		{"-", "/dev/stdout"}, {"/dev/stdout", "-"}, {"/dev/stdout", "/proc/self/fd/1"}, {"-", w.path("out")},
+		{w.path("pipe"), w.path("pipe")},
+	} {
+		cmd := command(t, "z", "stats", "--data", w.data, "--json", pair[0], "--tsv", pair[1])
+		file, err := os.Create(w.path("out"))
+		require.NoError(t, err)
+		var stderr strings.Builder
+		cmd.Stdout, cmd.Stderr = file, &stderr
+		require.Error(t, cmd.Run(), pair)
+		outcome{status: cmd.ProcessState.ExitCode(), stderr: stderr.String()}.
+			requireSentence(t, exitUsage, "--json and --tsv name the same file: choose two different files")
+		require.NoError(t, file.Close())
+		assert.Empty(t, must1(os.ReadFile(w.path("out"))), pair)
+	}
 }
 
 // An error about a file is reported even if the reader of the table is gone.
