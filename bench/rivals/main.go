@@ -232,7 +232,7 @@ func (o *options) measureAll(ctx context.Context, out io.Writer, jobs []row) err
 		elapsed := time.Since(began).Round(time.Second)
 		fmt.Fprintf(o.log, "job %d of %d (%v), %s since the start\n", i+1, len(jobs), r, elapsed)
 		old, err := os.ReadFile(path)
-		if err == nil && !strings.HasSuffix(commit(), "-dirty") && strings.HasPrefix(string(old), o.settings()) {
+		if err == nil && !strings.HasSuffix(commit(), dirty) && strings.HasPrefix(string(old), o.settings()) {
 			fmt.Fprintf(o.log, "already measured at this commit: remove %s to measure again\n", path)
 			show.Write(old)
 			continue

@@ -4,12 +4,14 @@ import (
 	"bytes"
 	"fmt"
 	"io"
+	"os"
 	"os/exec"
 	"runtime"
 	"runtime/debug"
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/jedib0t/go-pretty/v6/text"
@@ -53,14 +55,20 @@ func (r *results) set(key, value string) {
 	r.config = append(r.config, benchfmt.Config{Key: key, Value: []byte(value), File: true})
 }
 
+// describeRun writes comments that describe the run, as bench.Machine.WriteDetails does.
+func (r *results) describeRun() {
+	fmt.Fprintf(r, "# commit: %s\n# commit-time: %s\n# measured: %s\n# go: %s\n",
+		commit(), commitTime(), time.Now().UTC().Format(time.RFC3339), runtime.Version())
+}
+
 // add writes a result of a rival, with the time of one operation in seconds.
 func (r *results) add(name, rival string, seconds float64, values ...benchfmt.Value) error {
-	time := benchfmt.Value{Value: seconds, Unit: "sec/op", OrigValue: seconds * 1e9, OrigUnit: "ns/op"}
+	elapsed := benchfmt.Value{Value: seconds, Unit: "sec/op", OrigValue: seconds * 1e9, OrigUnit: "ns/op"}
 	return r.writer.Write(&benchfmt.Result{
 		Config: r.config,
 		Name:   benchfmt.Name(fmt.Sprintf("%s/rival=%s-%d", name, rival, r.threads)),
 		Iters:  1,
-		Values: append([]benchfmt.Value{time}, values...),
+		Values: append([]benchfmt.Value{elapsed}, values...),
 	})
 }
 
@@ -70,7 +78,7 @@ func writeResults(out io.Writer, j *job, own []ownRound, field []*contestant) er
 	for line := range strings.Lines(render(j, own, field)) {
 		fmt.Fprintf(r, "# %s", line)
 	}
-	fmt.Fprintf(r, "# commit: %s\n", commit()) // a comment, as in the results of bench run
+	r.describeRun()
 	for _, c := range field {
 		r.set(c.name, c.rival.about())
 	}
@@ -182,14 +190,29 @@ func median(x []float64) float64 {
 	return (x[len(x)/2] + x[(len(x)-1)/2]) / 2
 }
 
-// commit returns the measured revision, with -dirty if files were changed.
+// dirty ends the revision if files were changed, as in bench.Machine.Commit.
+const dirty = "+dirty"
+
+// commit returns the measured revision, with +dirty if files were changed, or "unknown".
 var commit = sync.OnceValue(func() string {
-	out, err := exec.Command("git", "describe", "--always", "--dirty", "--abbrev=12", "--exclude=*").Output()
+	return git("describe", "--always", "--dirty="+dirty, "--abbrev=40", "--exclude=*")
+})
+
+// commitTime returns the time of the commit, or "unknown".
+var commitTime = sync.OnceValue(func() string {
+	return git("show", "--no-patch", "--format=%cd", "--date=format-local:%Y-%m-%dT%H:%M:%SZ", "HEAD")
+})
+
+// git returns the output of a git command, which formats times in UTC, or "unknown" if it fails.
+func git(args ...string) string {
+	cmd := exec.Command("git", args...)
+	cmd.Env = append(os.Environ(), "TZ=UTC")
+	out, err := cmd.Output()
 	if err != nil {
 		return "unknown"
 	}
 	return strings.TrimSpace(string(out))
-})
+}
 
 // moduleVersion returns the version of a module in this build, or "" if the build does not contain
 // it.

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -14,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/perf/benchfmt"
 
+	"github.com/mquine/mquine/bench"
 	"github.com/mquine/mquine/kernel"
 	"github.com/mquine/mquine/kg"
 	"github.com/mquine/mquine/kg/synth"
@@ -141,6 +143,40 @@ func TestResults(t *testing.T) {
 		}
 	}
 	require.Equal(t, want, names)
+	requireRun(t, &out)
+}
+
+// TestStepResults checks that the results of training steps describe their run.
+func TestStepResults(t *testing.T) {
+	backends, err := kernel.Available()
+	require.NoError(t, err)
+	j := &stepJob{name: "TrainStep/data=families/dim=6", step: "a step", rival: "torch"}
+	var out bytes.Buffer
+	times := []stepTime{{wall: 1, cpu: 2}, {wall: 3, cpu: 4}}
+	require.NoError(t, j.write(&out, train.Machine{Backend: backends[0], Threads: 2}, "torch 1", times, times))
+	requireRun(t, &out)
+}
+
+// requireRun checks that results have the whole hash of the commit, its time, and the time of the
+// measurement.
+func requireRun(t *testing.T, out *bytes.Buffer) {
+	t.Helper()
+	results, err := bench.ParseResults(out, "results")
+	require.NoError(t, err)
+	require.NotEmpty(t, results)
+	head, err := exec.Command("git", "log", "-1", "--format=%H %ct").Output()
+	if err != nil {
+		t.Skip("this folder is not in a git repository")
+	}
+	hash, seconds, _ := strings.Cut(strings.TrimSpace(string(head)), " ")
+	for _, r := range results {
+		require.Equal(t, hash, strings.TrimSuffix(r.Config["commit"], "+dirty"))
+		committed, err := time.Parse("2006-01-02T15:04:05Z", r.Config["commit-time"])
+		require.NoError(t, err)
+		require.Equal(t, seconds, fmt.Sprint(committed.Unix()))
+		_, err = time.Parse("2006-01-02T15:04:05Z", r.Config["measured"])
+		require.NoError(t, err)
+	}
 }
 
 func TestInterrupt(t *testing.T) {

@@ -308,6 +308,7 @@ func (j *stepJob) write(out io.Writer, m train.Machine, about string, own, their
 		fmt.Fprintf(r, "# %s of a step: mquine %.0f ms, %s %.0f ms: slowdown %.2f, %s\n",
 			part.what, 1e3*median(x), j.rival, 1e3*median(y), median(ratios), interval(ratios))
 	}
+	r.describeRun()
 	r.set("torch", about)
 	for i := range own {
 		for _, x := range []struct {
