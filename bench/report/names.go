@@ -125,9 +125,9 @@ func natural(a, b string) int {
 func digitsBefore(s string) int { return len(s) - len(strings.TrimLeft(s, "0123456789")) }
 
 // short returns the beginning of a commit's hash and the beginning of the suffix after "+", which
-// marks changed files.
+// marks changed files. In rivals' results from earlier versions, the mark is "-dirty".
 func short(id string) string {
-	hash, dirty, _ := strings.Cut(id, "+")
+	hash, dirty, _ := strings.Cut(strings.Replace(id, "-dirty", "+dirty", 1), "+")
 	s := fmt.Sprintf("%.10s", hash)
 	if dirty != "" {
 		s += fmt.Sprintf("+%.10s", dirty)

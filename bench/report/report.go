@@ -16,6 +16,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/mquine/mquine/bench"
 	"github.com/mquine/mquine/internal/plot"
@@ -33,9 +34,11 @@ type class struct {
 	commits []*commit // oldest first
 }
 
-// commit holds the results of one commit.
+// commit holds the results of one commit. The results of a comparison with rivals, which the same
+// file contains, are a separate commit: only times of the same run can be compared.
 type commit struct {
 	id, time string
+	rivals   string // the file of the comparison, or ""
 	config   map[string]string
 	// values are indexed by benchmark and unit.
 	values map[string]map[string][]float64
@@ -88,7 +91,7 @@ func readClass(ctx context.Context, folder string) ([]*commit, error) {
 	if err != nil {
 		return nil, err
 	}
-	byID := map[string]*commit{}
+	byID := map[[2]string]*commit{}
 	for _, name := range files {
 		if err := ctx.Err(); err != nil {
 			return nil, err
@@ -98,16 +101,32 @@ func readClass(ctx context.Context, folder string) ([]*commit, error) {
 			return nil, err
 		}
 		for _, r := range results {
-			id := r.Config["commit"]
-			if byID[id] == nil {
-				byID[id] = &commit{id: id, values: map[string]map[string][]float64{}}
+			at := commit{id: r.Config["commit"], time: nameTime(name)}
+			if _, _, rival, _ := split(r.Name); rival != "" {
+				at.rivals = name
 			}
-			byID[id].add(r)
+			key := [2]string{at.id, at.rivals}
+			if byID[key] == nil {
+				at.values = map[string]map[string][]float64{}
+				byID[key] = &at
+			}
+			byID[key].add(r)
 		}
 	}
 	return slices.SortedFunc(maps.Values(byID), func(a, b *commit) int {
-		return cmp.Or(cmp.Compare(a.time, b.time), cmp.Compare(a.id, b.id))
+		return cmp.Or(cmp.Compare(a.time, b.time), cmp.Compare(a.id, b.id), cmp.Compare(a.rivals, b.rivals))
 	}), nil
+}
+
+// nameTime returns the time at the start of a file's name, in the form of commit-time, or "" if the
+// name has none. Rivals' results from earlier versions have no other time.
+func nameTime(name string) string {
+	const layout = "20060102T150405Z"
+	at, err := time.Parse(layout, name[:min(len(layout), len(name))])
+	if err != nil {
+		return ""
+	}
+	return at.Format(time.RFC3339)
 }
 
 func (c *commit) add(r bench.Result) {
@@ -159,13 +178,28 @@ func (c class) latest(name, unit string) (values []float64, from *commit) {
 // best returns the median of the newest values, or 0 if there are none.
 func (c class) best(name, unit string) float64 {
 	v, _ := c.latest(name, unit)
-	if len(v) == 0 {
-		return 0
-	}
 	return median(v)
 }
 
-func (c class) newest() *commit { return c.commits[len(c.commits)-1] }
+// newest returns the newest commit with benchmarks of mquine alone, or the newest one if all results
+// are comparisons with rivals.
+func (c class) newest() *commit {
+	for _, at := range slices.Backward(c.commits) {
+		if at.rivals == "" {
+			return at
+		}
+	}
+	return c.commits[len(c.commits)-1]
+}
+
+// revisions returns the number of distinct commits.
+func (c class) revisions() int {
+	seen := map[string]bool{}
+	for _, at := range c.commits {
+		seen[short(at.id)] = true
+	}
+	return len(seen)
+}
 
 // names lists all benchmarks: first the current ones in the order of bench.All, then others by
 // name.
@@ -215,7 +249,7 @@ func (c class) view(number int) classView {
 		ID: fmt.Sprintf("m%d", number), CPU: newest.config["cpu"], Tier: newest.config["tier"],
 		Threads: newest.config["threads"], Features: newest.config["features"],
 		Commit: short(newest.id), Ceiling: newest.config["ceiling"], Measured: newest.config["measured"],
-		GoVersion: newest.config["go"], Commits: len(c.commits),
+		GoVersion: newest.config["go"], Commits: c.revisions(),
 	}
 	names := c.names()
 	v.Rivals = c.rivals(names)

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -138,6 +139,88 @@ func TestRivals(t *testing.T) {
 	assert.Equal(t, []string{"OpenBLAS takes 1.5 times as long as mquine (one job)."}, headline(list))
 	assert.Contains(t, string(drawRivals(list)), ">1.50×<")
 	assert.Empty(t, drawRivals(nil))
+}
+
+// TestContestsOfOneRun checks that a comparison takes all programs from one run. The results of the
+// newer run contain no time but have one in the name of the file, and the hash of its commit comes first.
+func TestContestsOfOneRun(t *testing.T) {
+	dir := t.TempDir()
+	write(t, dir, "ffffffffffffffff", "2026-02-01T00:00:00Z", 80)
+	for name, programs := range map[string][]string{
+		"20260301T000000Z-bbbbbbbbbbbb-rivals.txt": {
+			"mquine-2 1 2000000000 ns/op 100 queries-timed", "openblas-2 1 6000000000 ns/op 100 queries-timed",
+			"torch-2 1 8000000000 ns/op 100 queries-timed",
+		},
+		"20260302T000000Z-aaaaaaaaaaaa-rivals.txt": {
+			"mquine-2 1 1000000000 ns/op 100 queries-timed", "onednn-2 1 7000000000 ns/op 100 queries-timed",
+			"torch-2 1 5000000000 ns/op 50 queries-timed",
+		},
+	} {
+		text := fmt.Sprintf("threads: 2\n# commit: %.12s-dirty\n", name[len("20260301T000000Z-"):])
+		for _, program := range programs {
+			text += "BenchmarkEvaluate/data=umls/model=mquine/dim=20/rival=" + program + "\n"
+		}
+		require.NoError(t, os.WriteFile(filepath.Join(dir, "some-cpu-2-threads", name), []byte(text), 0o666))
+	}
+	classes, err := read(t.Context(), dir)
+	require.NoError(t, err)
+	require.Len(t, classes, 1)
+	var found contest
+	for _, x := range classes[0].rivals(classes[0].names()) {
+		if strings.HasPrefix(x.Job, "UMLS") {
+			found = x
+		}
+	}
+	assert.Equal(t, "aaaaaaaaaa+dirty", found.Commit)
+	var rows []string
+	for _, e := range found.Entries {
+		rows = append(rows, fmt.Sprintf("%s %s %s", e.Rival, e.Time, e.Slowdown))
+	}
+	assert.Equal(t, []string{"mquine 1.00 s ", "PyTorch 5.00 s 5.00×", "oneDNN 7.00 s 7.00×"}, rows)
+
+	var page bytes.Buffer
+	require.NoError(t, Write(t.Context(), &page, dir))
+	assert.Contains(t, page.String(), "<code>ffffffffff</code> of 3 measured", "the newest benchmarks of mquine alone")
+}
+
+// TestOnlyRivals checks that a folder may contain nothing but comparisons with rivals.
+func TestOnlyRivals(t *testing.T) {
+	class := filepath.Join(t.TempDir(), "some-cpu-2-threads")
+	require.NoError(t, os.Mkdir(class, 0o777))
+	text := "cpu: Some CPU\nthreads: 2\nBenchmarkEvaluate/data=umls/model=mquine/dim=20/rival=mquine-2 1 1000 ns/op\n"
+	require.NoError(t, os.WriteFile(filepath.Join(class, "a.txt"), []byte(text), 0o666))
+	var page bytes.Buffer
+	require.NoError(t, Write(t.Context(), &page, filepath.Dir(class)))
+	assert.Contains(t, page.String(), "Some CPU, 2 threads")
+}
+
+// TestCommittedRivals compares the page with README.md, which has the medians of the newest committed
+// comparison.
+func TestCommittedRivals(t *testing.T) {
+	classes, err := read(t.Context(), "../results")
+	require.NoError(t, err)
+	readme, err := os.ReadFile("../../README.md")
+	require.NoError(t, err)
+	row := regexp.MustCompile(`\| FB15k-237, TransE-L1 d = 1,000 \| (\S+) s \|.*?\| (\S+) × \| (\S+) × \|`)
+	want := row.FindStringSubmatch(string(readme))
+	require.NotNil(t, want)
+	var numbers []float64
+	for _, text := range want[1:] {
+		x, err := strconv.ParseFloat(text, 64)
+		require.NoError(t, err)
+		numbers = append(numbers, x)
+	}
+	for _, class := range classes {
+		for _, x := range class.rivals(class.names()) {
+			if strings.HasPrefix(x.Job, "FB15k-237, TransE (L1)") {
+				require.Len(t, x.Entries, 3)
+				got := []float64{x.Entries[0].seconds, x.Entries[1].slowdown.mid, x.Entries[2].slowdown.mid}
+				assert.InDeltaSlice(t, numbers, got, 0.051) // README.md rounds to at least one decimal
+				return
+			}
+		}
+	}
+	t.Error("no comparison on FB15k-237 with TransE-L1")
 }
 
 func TestNames(t *testing.T) {

@@ -13,10 +13,10 @@ import (
 	"github.com/mquine/mquine/internal/plot"
 )
 
-// contest compares rivals on one job.
+// contest compares rivals on one job, in one run.
 type contest struct {
-	Job     string
-	Entries []entry // fastest first
+	Job, Commit string
+	Entries     []entry // fastest first
 }
 
 // entry is the result of one program: a rival or, if Own is set, mquine.
@@ -49,48 +49,61 @@ func (e estimate) ratio() string {
 	return fmt.Sprintf("%.2f× [%.2f, %.2f]", e.mid, e.lo, e.hi)
 }
 
-func median(x []float64) float64 { return summary(x).Center }
+// median returns the median of x, or 0 if x is empty.
+func median(x []float64) float64 {
+	if len(x) == 0 {
+		return 0
+	}
+	return summary(x).Center
+}
 
 func summary(x []float64) benchmath.Summary {
 	sample := benchmath.NewSample(slices.Clone(x), &benchmath.DefaultThresholds)
 	return benchmath.AssumeNothing.Summary(sample, 0.95)
 }
 
-// rivals returns the comparisons with other programs, in the order of the names.
+// rivals returns the comparisons with other programs, in the order of the names. Each comes from the
+// newest run that contains its job.
 func (c class) rivals(names []string) []contest {
 	var list []contest
-	own := map[string]string{} // benchmarks of mquine by job
+	own := map[string]string{}  // benchmarks of mquine by job
+	run := map[string]*commit{} // newest run by job
 	for _, name := range names {
-		if family, _, rival, shape := split(name); rival == "mquine" {
-			own[family+" "+shape] = name
+		job, rival := jobOf(name)
+		if rival == "mquine" {
+			own[job] = name
+		}
+		_, from := c.latest(name, "sec/op")
+		if rival != "" && slices.Index(c.commits, from) > slices.Index(c.commits, run[job]) {
+			run[job] = from
 		}
 	}
 	at := map[string]int{}
 	for _, name := range names {
-		family, tier, rival, shape := split(name)
-		if rival == "" || len(c.newestValues(name, "sec/op")) == 0 {
+		job, rival := jobOf(name)
+		if rival == "" || run[job] == nil || len(run[job].values[name]["sec/op"]) == 0 {
 			continue
 		}
-		job := strings.TrimSpace(describe(shape) + ": " + jobTitle(family) + " " + tier)
+		values, reference := run[job].values[name], run[job].values[own[job]]
 		i, ok := at[job]
 		if !ok {
 			i = len(list)
 			at[job] = i
-			list = append(list, contest{Job: job})
+			list = append(list, contest{Job: job, Commit: short(run[job].id)})
 		}
-		t := newEstimate(c.newestValues(name, "sec/op"))
+		t := newEstimate(values["sec/op"])
 		e := entry{
 			Rival: cmp.Or(rivalTitles[rival], rival), Own: rival == "mquine", Time: seconds(t.mid), seconds: t.mid,
 		}
 		if t.lo < t.hi {
 			e.Range = seconds(t.lo) + " to " + seconds(t.hi)
 		}
-		if reference := c.best(own[family+" "+shape], "sec/op"); reference > 0 && !e.Own {
+		if own := median(reference["sec/op"]); own > 0 && !e.Own {
 			// The median of the rounds' ratios is less noisy than the ratio of the medians.
-			if ratios := c.newestValues(name, "x-mquine"); len(ratios) > 0 {
+			if ratios := values["x-mquine"]; len(ratios) > 0 {
 				e.slowdown = newEstimate(ratios)
 			} else {
-				e.slowdown = estimate{t.mid / reference, t.mid / reference, t.mid / reference}
+				e.slowdown = estimate{t.mid / own, t.mid / own, t.mid / own}
 			}
 			e.Slowdown = e.slowdown.ratio()
 		}
@@ -102,6 +115,13 @@ func (c class) rivals(names []string) []contest {
 	return list
 }
 
+// jobOf returns the job of a benchmark in a comparison and the program that does it, or "" if the
+// benchmark does not belong to a comparison.
+func jobOf(name string) (job, rival string) {
+	family, tier, rival, shape := split(name)
+	return strings.TrimSpace(describe(shape) + ": " + jobTitle(family) + " " + tier), rival
+}
+
 // jobTitle describes the job of a comparison.
 func jobTitle(family string) string {
 	switch family {
@@ -111,12 +131,6 @@ func jobTitle(family string) string {
 		return "training step"
 	}
 	return family
-}
-
-// newestValues returns the newest values of a benchmark.
-func (c class) newestValues(name, unit string) []float64 {
-	values, _ := c.latest(name, unit)
-	return values
 }
 
 // headline says for each rival how many times as long as mquine it takes.
