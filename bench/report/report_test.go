@@ -176,11 +176,12 @@ func TestContestsOfOneRun(t *testing.T) {
 	for _, e := range found.Entries {
 		rows = append(rows, fmt.Sprintf("%s %s %s", e.Rival, e.Time, e.Slowdown))
 	}
-	assert.Equal(t, []string{"mquine 1.00 s ", "PyTorch 5.00 s 5.00×", "oneDNN 7.00 s 7.00×"}, rows)
+	assert.Equal(t, []string{"mquine 1.00 s ", "PyTorch ~5.00 s 5.00×", "oneDNN 7.00 s 7.00×"}, rows)
 
 	var page bytes.Buffer
 	require.NoError(t, Write(t.Context(), &page, dir))
 	assert.Contains(t, page.String(), "<code>ffffffffff</code> of 3 measured", "the newest benchmarks of mquine alone")
+	assert.Equal(t, 1, strings.Count(page.String(), "~: the rival was timed on a part of the queries"))
 }
 
 // TestOnlyRivals checks that a folder may contain nothing but comparisons with rivals.

@@ -17,6 +17,8 @@ import (
 type contest struct {
 	Job, Commit string
 	Entries     []entry // fastest first
+	// Extrapolated reports whether times of rivals are extrapolated. "~" marks such times.
+	Extrapolated bool
 }
 
 // entry is the result of one program: a rival or, if Own is set, mquine.
@@ -107,6 +109,9 @@ func (c class) rivals(names []string) []contest {
 			}
 			e.Slowdown = e.slowdown.ratio()
 		}
+		if median(values[queriesTimed]) < median(reference[queriesTimed]) {
+			e.Time, list[i].Extrapolated = "~"+e.Time, true
+		}
 		list[i].Entries = append(list[i].Entries, e)
 	}
 	for _, x := range list {
@@ -114,6 +119,10 @@ func (c class) rivals(names []string) []contest {
 	}
 	return list
 }
+
+// queriesTimed is the unit of the number of queries that were timed. A rival's time is extrapolated
+// if it has fewer than mquine.
+const queriesTimed = "queries-timed"
 
 // jobOf returns the job of a benchmark in a comparison and the program that does it, or "" if the
 // benchmark does not belong to a comparison.
