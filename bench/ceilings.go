@@ -28,13 +28,10 @@ func ceilings(s *suite) []Benchmark {
 		ceiling ceiling.Ceiling
 		flops   float64 // reported operations for each operation or term that the ceiling counts
 	}
-	groups := kernel.GroupNormOf(20)
 	for _, backend := range s.backends {
 		loops := []loop{
 			{"fma32", ceiling.Terms(backend, kernel.Dot), 2},
 			{"l1", ceiling.Terms(backend, kernel.L1), kernel.L1.Flops()},
-			{"group-norm", ceiling.Terms(backend, kernel.GroupNorm), kernel.GroupNorm.Flops()},
-			{groups.String(), ceiling.Terms(backend, groups), groups.Flops()},
 			{"phase", ceiling.Terms(backend, kernel.Phase), kernel.Phase.Flops()},
 			{"hake", ceiling.Terms(backend, kernel.Hake), kernel.Hake.Flops()},
 			{"boxe", ceiling.Terms(backend, kernel.BoxE), kernel.BoxE.Flops()},
@@ -43,8 +40,11 @@ func ceilings(s *suite) []Benchmark {
 			{"muladd64", ceiling.MulAdd64(backend), 1},
 			{"int8", ceiling.Int8(backend), 1},
 			{"int8-l1", ceiling.Int8L1(backend), 1},
-			{"int16-group-norm", ceiling.Int16Norm(backend, 2), kernel.GroupNorm.Flops()},
-			{"int16-" + groups.String(), ceiling.Int16Norm(backend, groups.Group()), groups.Flops()},
+			{"int16-dot", ceiling.Int16Dot(backend), 1},
+		}
+		for _, c := range []kernel.Comparison{kernel.GroupNorm, kernel.GroupNormOf(4), kernel.GroupNormOf(20)} {
+			loops = append(loops, loop{c.String(), ceiling.Terms(backend, c), c.Flops()},
+				loop{"int16-" + c.String(), ceiling.Int16Norm(backend, c.Group()), c.Flops()})
 		}
 		if backend.HasInt8Phase() {
 			loops = append(loops, loop{"int8-phase", ceiling.Int8Phase(backend), 2 * kernel.Phase.Flops()})
