@@ -27,8 +27,7 @@ type Starting struct {
 	// of the Start.
 	SpreadByHyper bool
 	// Scaled names the parameter that is drawn with EntityDeviation and then scaled to the
-	// deviation of the Start. It is empty if there is none. A model with such a parameter can begin
-	// at deviation 0, because its other parameters do not begin at zero.
+	// deviation of the Start. It is empty if there is none.
 	Scaled string
 	// Cross names the cross matrix. It is empty for models without one.
 	Cross string

@@ -121,8 +121,8 @@ func (r *Recipe) checkModel() error {
 	if r.InitStd != model.EntityDeviation && !spec.Start.Deviates() {
 		refuse("init_std: model %s has a fixed initial distribution: leave init_std at %v", r.Model,
 			model.EntityDeviation)
-	} else if r.InitStd == 0 && spec.Start.Scaled == "" {
-		refuse("init_std: with zero parameters, model %s has zero gradients: set a positive value", r.Model)
+	} else if r.InitStd == 0 {
+		refuse("init_std: with zero entities, model %s has zero gradients: set a positive value", r.Model)
 	}
 	if spec.TrainReciprocal && !r.Reciprocal {
 		refuse("reciprocal: model %s can be trained only with reciprocal relations: set it to true", r.Model)

@@ -68,8 +68,14 @@ func TestCheckRanges(t *testing.T) {
 		"model protate has a fixed initial distribution": func(r *Recipe) {
 			r.Model, r.InitStd = "protate", 0
 		},
-		"with zero parameters, model complex has zero gradients": func(r *Recipe) {
+		"with zero entities, model complex has zero gradients": func(r *Recipe) {
 			r.Model, r.InitStd = "complex", 0
+		},
+		"with zero entities, model mquine has zero gradients": func(r *Recipe) {
+			r.Model, r.InitStd, r.InitCross = "mquine", 0, IdentityCross
+		},
+		"with zero entities, model dihedral has zero gradients": func(r *Recipe) {
+			r.Model, r.InitStd = "dihedral", 0
 		},
 		"model tucker can be trained only with reciprocal relations": func(r *Recipe) { r.Model = "tucker" },
 		"feature_map_dropout: model tucker has no such layer: set it to 0": func(r *Recipe) {
@@ -130,8 +136,8 @@ func TestCheckRanges(t *testing.T) {
 		assert.ErrorContains(t, r.Check(), want)
 	}
 	r := Default()
-	r.Model, r.InitStd, r.InitCross = "mquade", 0, IdentityCross
-	require.NoError(t, r.Check(), "MQuadE accepts MQuinE's options, and its relations do not start at zero")
+	r.Model, r.InitCross = "mquade", IdentityCross
+	require.NoError(t, r.Check(), "MQuadE accepts MQuinE's options")
 }
 
 func TestLine(t *testing.T) {
