@@ -31,6 +31,7 @@ type comparer interface {
 
 // newComparer returns the comparer of a model for the given number of threads.
 func newComparer(c *recipe.Recipe, b *linalg.Backend, t model.Training, threads int) comparer {
+	products := c.Effective().Products
 	switch {
 	case t.Rest != nil:
 		first, second := newDistances(*t.Distance, b, threads), newDistances(t.Rest.Distance, b, threads)
@@ -39,9 +40,9 @@ func newComparer(c *recipe.Recipe, b *linalg.Backend, t model.Training, threads 
 		return newDistances(*t.Distance, b, threads)
 	case t.Region != nil:
 		return &regions{*t.Region, b, b.NewRegions(*t.Region, threads)}
-	case c.Products == recipe.BF16:
+	case products == recipe.BF16:
 		return &dotProducts{b, b.NewBFloat16Product(threads)}
-	case c.Products == recipe.SplitBF16:
+	case products == recipe.SplitBF16:
 		return &dotProducts{b, b.NewSplitProduct(threads)}
 	}
 	return &dotProducts{b, b.NewProduct(threads)}

@@ -210,11 +210,11 @@ func AvailableProducts(b *kernel.Backend) (list []Products) {
 	return list
 }
 
-// CheckBackend returns an error if the backend does not support an option.
+// CheckBackend returns an error if the backend does not support an option that has an effect.
 func (r *Recipe) CheckBackend(b *kernel.Backend) error {
 	var feature kernel.Features
 	var needs string
-	switch r.Products {
+	switch r.Effective().Products {
 	case BF16:
 		feature, needs = kernel.FeatureAVX512BF16,
 			"AVX-512 BF16 (feature avx512bf16: AMD Zen 4 and later, Intel Xeon from Cooper Lake or Sapphire Rapids on)"

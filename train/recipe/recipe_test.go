@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/mquine/mquine/kernel"
 	"github.com/mquine/mquine/model"
 )
 
@@ -138,6 +139,20 @@ func TestCheckRanges(t *testing.T) {
 	r := Default()
 	r.Model, r.InitCross = "mquade", IdentityCross
 	require.NoError(t, r.Check(), "MQuadE accepts MQuinE's options")
+}
+
+// TestUnused checks that the arithmetic of products is unused with negatives that need none, on any
+// backend.
+func TestUnused(t *testing.T) {
+	generic := &kernel.Backend{Tier: kernel.Generic}
+	for negatives, reason := range map[Negatives]string{
+		OneVsAll: "", KvsAll: "", SharedNegatives: "", IndependentNegatives: "negatives independent",
+	} {
+		r := Default()
+		r.Negatives, r.Products = negatives, BF16
+		assert.Equal(t, reason, r.Unused()["products"])
+		assert.Equal(t, reason == "", r.CheckBackend(generic) != nil, negatives)
+	}
 }
 
 func TestLine(t *testing.T) {

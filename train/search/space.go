@@ -101,7 +101,14 @@ func (s *Space) Fit(base recipe.Recipe) recipe.Recipe {
 }
 
 // CheckBackend is like Recipe.CheckBackend but checks the recipes of all trials.
-func (s *Space) CheckBackend(b *kernel.Backend) error { return s.fixed.CheckBackend(b) }
+func (s *Space) CheckBackend(b *kernel.Backend) error {
+	for c := range s.corners([]string{"negatives"}) { // some have no products
+		if err := c.CheckBackend(b); err != nil {
+			return err
+		}
+	}
+	return nil
+}
 
 // YAML returns the space, with all options, as a file that ReadSpace can read.
 func (s *Space) YAML() []byte {

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/mquine/mquine/internal/proc/proctest"
+	"github.com/mquine/mquine/kernel"
 	"github.com/mquine/mquine/kg"
 	"github.com/mquine/mquine/model"
 	"github.com/mquine/mquine/train/recipe"
@@ -198,6 +199,16 @@ func TestSpaceUnused(t *testing.T) {
 		},
 	} {
 		assert.Equal(t, want, space(t, text).Unused(), text)
+	}
+}
+
+// A backend must support the products of every trial that has any.
+func TestSpaceBackend(t *testing.T) {
+	generic := &kernel.Backend{Tier: kernel.Generic}
+	assert.NoError(t, space(t, "products: bf16\ndim: {choice: [2, 3]}\nnegatives: independent\n").CheckBackend(generic))
+	for _, negatives := range []string{"shared", "{choice: [independent, 1vsall]}", "{choice: [1vsall, independent]}"} {
+		text := "products: bf16\ndim: {choice: [2, 3]}\nnegatives: " + negatives + "\n"
+		assert.ErrorContains(t, space(t, text).CheckBackend(generic), "products: bf16 needs AVX-512 BF16", negatives)
 	}
 }
 
