@@ -89,7 +89,7 @@ func TestAnyRecipe(t *testing.T) {
 	})
 }
 
-// A different value of an unused option gives the same result, unless it makes the recipe invalid or has an effect,
+// The effective recipe and a different value of an unused option give the same result, unless it makes the recipe invalid or has an effect,
 // as bernoulli has with negatives 1vsall.
 func TestUnusedOptions(t *testing.T) {
 	g := traintest.RandomGraph(12, 3, 40, 3)
@@ -101,6 +101,9 @@ func TestUnusedOptions(t *testing.T) {
 			if _, found := unused[o.Key]; found {
 				require.NoError(t, o.Set(rapid.SampledFrom(optionValues[o.Key]).Draw(t, "other "+o.Key)))
 			}
+		}
+		if effective := c.Effective(); c.Check() == nil && effective.Check() == nil {
+			require.Equal(t, trainedOrRefused(t, c, g, m), trainedOrRefused(t, effective, g, m))
 		}
 		stillUnused := slices.Equal(slices.Sorted(maps.Keys(unused)), slices.Sorted(maps.Keys(other.Unused())))
 		if stillUnused && c.Check() == nil && other.Check() == nil {

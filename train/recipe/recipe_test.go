@@ -141,9 +141,43 @@ func TestCheckRanges(t *testing.T) {
 	require.NoError(t, r.Check(), "MQuadE accepts MQuinE's options")
 }
 
-// TestUnused checks that the arithmetic of products is unused with negatives that need none, on any
-// backend.
+// TestUnused checks whether options are listed as unused that have an effect only with some values of
+// others.
 func TestUnused(t *testing.T) {
+	for _, c := range []struct{ options, key, reason string }{
+		{"model=mquine loss=softmax z_samples=0", "gamma", "loss softmax"},
+		{"model=complex loss=softmax z_samples=0", "gamma", "loss softmax"},
+		{"model=mquine loss=softmax z_samples=4", "gamma", ""},
+		{"model=mquine loss=bce z_samples=0", "gamma", ""},
+		{"model=rotate loss=softmax z_samples=0", "gamma", ""}, // initial parameters depend on it
+		{"model=mquade", "init_cross", "model mquade"},
+		{"model=mquine", "init_cross", ""},
+		{"regulariser=dura lambda_reg=0", "dura_products", "lambda_reg 0"},
+		{"regulariser=dura lambda_reg=0", "reg_warmup", "lambda_reg 0"},
+		{"regulariser=dura lambda_reg=0", "regulariser", "lambda_reg 0"},
+		{"regulariser=dura lambda_reg=0", "lambda_reg", ""},
+		{"regulariser=dura lambda_reg=0.1", "dura_products", ""},
+		{"regulariser=none lambda_reg=0.1", "lambda_reg", "regulariser none"},
+	} {
+		r, err := ParseLine(c.options)
+		require.NoError(t, err)
+		assert.Equal(t, c.reason, r.Unused()[c.key], "%s: %s", c.options, c.key)
+	}
+	var same []Recipe
+	for _, options := range []string{
+		"model=mquade gamma=3 init_cross=identity regulariser=dura lambda_reg=0 dura_products=9 reg_warmup=2",
+		"model=mquade gamma=4 init_cross=zero regulariser=none lambda_reg=1",
+	} {
+		r, err := ParseLine(options)
+		require.NoError(t, err)
+		same = append(same, r.Effective())
+	}
+	assert.Equal(t, same[0], same[1])
+}
+
+// TestUnusedProducts checks that the arithmetic of products is unused with negatives that need none, on
+// any backend.
+func TestUnusedProducts(t *testing.T) {
 	generic := &kernel.Backend{Tier: kernel.Generic}
 	for negatives, reason := range map[Negatives]string{
 		OneVsAll: "", KvsAll: "", SharedNegatives: "", IndependentNegatives: "negatives independent",

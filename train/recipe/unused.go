@@ -2,14 +2,20 @@ package recipe
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 
 	"github.com/mquine/mquine/model"
 )
 
 // Unused returns the keys of options whose values have no effect on a run with r, each with the reason, such as
-// "loss softmax". The key gamma is never among them, because initial parameters may depend on it.
+// "loss softmax".
 func (r *Recipe) Unused() map[string]string {
 	unused := map[string]string{}
+	loss, penalty := fmt.Sprintf("loss %s", r.Loss), "regulariser none"
+	if r.Regulariser != model.NoPenalty {
+		penalty = "lambda_reg 0"
+	}
 	for _, o := range []struct {
 		used   bool
 		reason string
@@ -21,11 +27,18 @@ func (r *Recipe) Unused() map[string]string {
 			[]string{"distribution"},
 		},
 		{r.Negatives != KvsAll, "negatives kvsall", []string{"filter"}},
-		{r.Loss == NSSA || r.Loss == Margin, fmt.Sprintf("loss %s", r.Loss), []string{"adversarial"}},
-		{r.Loss == NSSA || r.Loss == BCE, fmt.Sprintf("loss %s", r.Loss), []string{"lambda_neg"}},
-		{r.Loss == Softmax || r.Loss == BCE, fmt.Sprintf("loss %s", r.Loss), []string{"smoothing"}},
+		{r.Loss == NSSA || r.Loss == Margin, loss, []string{"adversarial"}},
+		{r.Loss == NSSA || r.Loss == BCE, loss, []string{"lambda_neg"}},
+		{r.Loss == Softmax || r.Loss == BCE, loss, []string{"smoothing"}},
+		{r.Loss != Softmax || r.ZSamples > 0 || r.startsWithGamma(), loss, []string{"gamma"}},
 		{r.ZSamples > 0, "z_samples 0", []string{"lambda_z"}},
-		{r.Regulariser != model.NoPenalty, "regulariser none", []string{"lambda_reg", "reg_warmup"}},
+		{r.Regulariser != model.NoPenalty, penalty, []string{"lambda_reg"}},
+		{r.Regulariser == model.NoPenalty || r.LambdaReg > 0, penalty, []string{"regulariser"}},
+		{
+			r.Regulariser != model.NoPenalty && r.LambdaReg > 0, penalty,
+			[]string{"reg_warmup", "dura_products", "dura_pair"},
+		},
+		{r.hasCross(), fmt.Sprintf("model %s", r.Model), []string{"init_cross"}},
 		{r.Optimiser == Adam, fmt.Sprintf("optimiser %s", r.Optimiser), []string{"beta1", "beta2"}},
 		{r.Optimiser != SGD, "optimiser sgd", []string{"epsilon"}},
 		{r.ValidEvery > 0, "valid_every 0", []string{"valid_metric", "patience"}},
@@ -41,9 +54,40 @@ func (r *Recipe) Unused() map[string]string {
 	return unused
 }
 
-// Effective returns r with the default values of the options in Unused. Runs with r and with the result
+// startsWithGamma reports whether the model's hyper-parameters contain the margin γ.
+func (r *Recipe) startsWithGamma() bool {
+	spec, err := model.Lookup(r.Model)
+	if err != nil || spec.Start.Hyper == nil {
+		return false
+	}
+	start := r.Start()
+	before := spec.Start.Hyper(start)
+	start.Gamma++
+	return !maps.Equal(before, spec.Start.Hyper(start))
+}
+
+// hasCross reports whether the model has a cross matrix.
+func (r *Recipe) hasCross() bool {
+	spec, err := model.Lookup(r.Model)
+	if err != nil || spec.Start.Cross == "" {
+		return false
+	}
+	config, err := model.StartConfig(r.ModelConfig(1, 1), r.Start())
+	if err != nil {
+		return false
+	}
+	parameters, err := spec.Parameters(config)
+	is := func(p model.Parameter) bool { return p.Name == spec.Start.Cross }
+	return err == nil && slices.ContainsFunc(parameters, is)
+}
+
+// Effective returns r with the default values of the options in Unused, and with no regulariser if its
+// weight is 0. Runs with r and with the result
 // have the same parameters.
 func (r Recipe) Effective() Recipe {
+	if r.LambdaReg == 0 {
+		r.Regulariser = model.NoPenalty
+	}
 	unused := r.Unused()
 	for _, d := range declarations {
 		if _, found := unused[d.key]; found {

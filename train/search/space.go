@@ -180,7 +180,9 @@ func (s *Space) Values(c recipe.Recipe) []string {
 }
 
 // usageKeys are the options that can make recipe.Recipe.Unused list other options.
-var usageKeys = []string{"negatives", "distribution", "loss", "z_samples", "regulariser", "optimiser"}
+var usageKeys = []string{
+	"model", "negatives", "distribution", "loss", "z_samples", "regulariser", "lambda_reg", "optimiser",
+}
 
 // Unused returns the keys of the open options that have no effect on any trial.
 func (s *Space) Unused() []string {

@@ -197,6 +197,10 @@ func TestSpaceUnused(t *testing.T) {
 		"optimiser: {choice: [adagrad, sgd]}\nbeta1: {min: 0, max: 0.9}\nbeta2: {min: 0.9, max: 0.99}\n": {
 			"beta1", "beta2",
 		},
+		"gamma: {choice: [1, 2]}\nmodel: {choice: [mquine, complex]}\n":                        {"gamma"},
+		"gamma: {choice: [1, 2]}\nmodel: {choice: [mquine, rotate]}\n":                         {},
+		"reg_warmup: {choice: [1, 2]}\nlambda_reg: 0\n":                                        {"reg_warmup"},
+		"reg_warmup: {choice: [1, 2]}\nlambda_reg: {choice: [0, 1]}\nregulariser: frobenius\n": {},
 	} {
 		assert.Equal(t, want, space(t, text).Unused(), text)
 	}
