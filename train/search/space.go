@@ -216,9 +216,9 @@ func (s *Space) CheckMemory(ctx context.Context, g *kg.Graph, m train.Machine) e
 // each numeric one of these options, except that 0 turns some of them off and means no limit for
 // others, and that fewer max_answers make more parts of queries, which need little memory.
 var memoryKeys = []string{
-	"model", "dim", "hyper", "reciprocal", "batch", "negatives", "negative_count", "distribution", "relation_weight",
-	"relation_negatives", "block_losses", "max_answers", "regulariser", "dura_pair", "relation_dropout", "optimiser",
-	"clip", "ema",
+	"model", "dim", "hyper", "reciprocal", "batch", "negatives", "negative_count", "distribution", "subsampling",
+	"relation_weight", "relation_negatives", "block_losses", "max_answers", "regulariser", "dura_pair",
+	"relation_dropout", "optimiser", "clip", "ema",
 }
 
 // corners yields recipes in the space, one for each combination of the extreme values of the options

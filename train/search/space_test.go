@@ -11,10 +11,13 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/mquine/mquine/internal/proc"
 	"github.com/mquine/mquine/internal/proc/proctest"
 	"github.com/mquine/mquine/kernel"
 	"github.com/mquine/mquine/kg"
 	"github.com/mquine/mquine/model"
+	"github.com/mquine/mquine/train"
+	"github.com/mquine/mquine/train/internal/traintest"
 	"github.com/mquine/mquine/train/recipe"
 )
 
@@ -213,6 +216,33 @@ func TestSpaceBackend(t *testing.T) {
 	for _, negatives := range []string{"shared", "{choice: [independent, 1vsall]}", "{choice: [1vsall, independent]}"} {
 		text := "products: bf16\ndim: {choice: [2, 3]}\nnegatives: " + negatives + "\n"
 		assert.ErrorContains(t, space(t, text).CheckBackend(generic), "products: bf16 needs AVX-512 BF16", negatives)
+	}
+}
+
+// The memory of a run depends only on memoryKeys, as far as single switches are concerned.
+func TestMemoryKeys(t *testing.T) {
+	g, m := traintest.RandomGraph(12, 3, 40, 3), machineOf(t, 1)
+	memory := func(c recipe.Recipe) int64 {
+		config, err := model.StartConfig(c.ModelConfig(g.Entities.Len(), g.Relations.Len()), c.Start())
+		require.NoError(t, err)
+		needs, err := train.Memory(&c, config, g, m)
+		require.NoError(t, err)
+		return proc.Total(needs)
+	}
+	for _, negatives := range []recipe.Negatives{recipe.OneVsAll, recipe.KvsAll, recipe.SharedNegatives} {
+		base := recipe.Default()
+		base.Negatives = negatives
+		for _, o := range base.Options() {
+			changed := base
+			if v := changed.Option(o.Key).Value; v.Set("true") != nil || v.Set("false") != nil {
+				continue // not a switch
+			} else if was := o.Value.String(); was == "false" {
+				require.NoError(t, v.Set("true"))
+			}
+			if memory(changed) != memory(base) {
+				assert.Contains(t, memoryKeys, o.Key)
+			}
+		}
 	}
 }
 
