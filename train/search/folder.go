@@ -123,16 +123,17 @@ func (f *Folder) Close() error {
 
 func (f *Folder) path(name string) string { return filepath.Join(f.Dir, name) }
 
-// lockPlan locks the folder and reads the plan.
+// lockPlan locks the folder and then reads the plan, which Extend may replace before.
 func (f *Folder) lockPlan(ctx context.Context) error {
-	plan, err := input.ReadFile(ctx, f.path(run.SearchFile))
+	var plan []byte
+	var err error
+	if f.lock, err = workdir.Acquire(f.path(run.SearchFile)); err == nil {
+		plan, err = input.ReadFile(ctx, f.path(run.SearchFile))
+	}
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return fmt.Errorf("%s is not the folder of a search: it has no %s", f.Dir, run.SearchFile)
 	case err != nil:
-		return err
-	}
-	if f.lock, err = workdir.Acquire(f.path(run.SearchFile)); err != nil {
 		return err
 	}
 	return f.Plan.read(bytes.NewReader(plan), f.path(run.SearchFile))

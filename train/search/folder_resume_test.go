@@ -12,6 +12,7 @@ import (
 
 	"github.com/mquine/mquine/train"
 	"github.com/mquine/mquine/train/internal/traintest"
+	"github.com/mquine/mquine/train/internal/workdir"
 	"github.com/mquine/mquine/train/run"
 )
 
@@ -102,6 +103,32 @@ func TestExtend(t *testing.T) {
 	endless := createFolder(t, resumeSpace, Plan{Seed: 3, Rungs: 2})
 	assert.EqualError(t, Extend(t.Context(), endless, 6),
 		"the search in "+endless+" has no limit on its trials: continue it without --trials")
+}
+
+// The plan is read while the folder is locked, because Extend may replace it before.
+func TestPlanIsReadUnderLock(t *testing.T) {
+	f := &Folder{Dir: createFolder(t, resumeSpace, Plan{Seed: 3, Rungs: 2, Trials: 4})}
+	checked := 0
+	ctx := contextWithHook{t.Context(), func() {
+		checked++
+		_, err := workdir.Acquire(f.path(run.SearchFile))
+		assert.ErrorContains(t, err, "another process is using")
+	}}
+	require.NoError(t, f.lockPlan(ctx))
+	require.NoError(t, f.Close())
+	assert.Positive(t, checked)
+	assert.Equal(t, 4, f.Plan.Trials)
+}
+
+// contextWithHook calls hook before each answer of Err, which package input asks for before it opens a file.
+type contextWithHook struct {
+	context.Context
+	hook func()
+}
+
+func (c contextWithHook) Err() error {
+	c.hook()
+	return c.Context.Err()
 }
 
 // If a user trains a trial to its end, the trial's value at a rung stays the same, and the search
