@@ -1,10 +1,10 @@
 package train
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"math/rand/v2"
 	"strings"
 	"time"
@@ -154,15 +154,7 @@ func checkRun(c *recipe.Recipe, g *kg.Graph, m Machine) error {
 	if err == nil && len(triples) == 0 {
 		err = fmt.Errorf("data set %s has no training triples", g.Name)
 	}
-	pairs := 2 * min(c.Batch, len(triples)) * (c.NegativeCount + 1)
-	if c.Distribution == recipe.Bernoulli { // a positive has one query
-		pairs /= 2
-	}
-	if err == nil && c.Negatives == recipe.IndependentNegatives && pairs > math.MaxInt32 {
-		err = fmt.Errorf("batches of %d triples with %d independent negatives have %d pairs, more than %d: "+
-			"lower batch or negative_count", min(c.Batch, len(triples)), c.NegativeCount, pairs, math.MaxInt32)
-	}
-	return err
+	return cmp.Or(err, c.CheckPairs(len(triples)))
 }
 
 // newUnfilled returns a trainer without a model, for a model with the given configuration.

@@ -183,8 +183,8 @@ func (r *Recipe) checkKvsAll() error {
 	return nil
 }
 
-// CheckData is like Check but also returns an error if the data set lacks a split that the options
-// need.
+// CheckData is like Check and CheckPairs but also returns an error if the data set lacks a split that the
+// options need.
 func (r *Recipe) CheckData(g *kg.Graph) error {
 	if err := r.Check(); err != nil {
 		return err
@@ -193,9 +193,26 @@ func (r *Recipe) CheckData(g *kg.Graph) error {
 		return err
 	} else if len(triples) == 0 {
 		return fmt.Errorf("data set %s has no training triples", g.Name)
+	} else if err := r.CheckPairs(len(triples)); err != nil {
+		return err
 	}
 	if r.ValidEvery > 0 && len(g.Splits[kg.Valid]) == 0 {
 		return fmt.Errorf("data set %s has no validation triples: set valid_every to 0", g.Name)
+	}
+	return nil
+}
+
+// CheckPairs returns an error if a step on a data set with the given number of training triples could have
+// more pairs of queries and independent negatives than 32 bits can count.
+func (r *Recipe) CheckPairs(triples int) error {
+	batch := min(r.Batch, triples)
+	pairs := 2 * batch * (r.NegativeCount + 1)
+	if r.Distribution == Bernoulli { // a positive has one query
+		pairs /= 2
+	}
+	if r.Negatives == IndependentNegatives && pairs > math.MaxInt32 {
+		return fmt.Errorf("batches of %d triples with %d independent negatives have %d pairs, more than %d: "+
+			"lower batch or negative_count", batch, r.NegativeCount, pairs, math.MaxInt32)
 	}
 	return nil
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -294,6 +295,10 @@ func TestCreateRefuses(t *testing.T) {
 	c = recipe.Default()
 	c.Negatives, c.Distribution, c.Regulariser = recipe.IndependentNegatives, recipe.Bernoulli, model.Dura
 	require.ErrorContains(t, Create(filepath.Join(dir, "a"), "x", g, c), "dura needs both queries of a triple")
+	g.Splits[kg.Train] = slices.Repeat(g.Splits[kg.Train], 64/len(g.Splits[kg.Train])+1)
+	c = recipe.Default()
+	c.Negatives, c.NegativeCount, c.AnswerWeights, c.MaxAnswers = recipe.IndependentNegatives, 1<<24, false, 0
+	require.ErrorContains(t, Create(filepath.Join(dir, "a"), "x", g, c), "lower batch or negative_count")
 	g.Splits[kg.Valid] = nil
 	require.ErrorContains(t, Create(filepath.Join(dir, "a"), "x", g, recipe.Default()),
 		"has no validation triples: set valid_every to 0")

@@ -87,6 +87,7 @@ func Create(dir string, g *kg.Graph, s *Space, p Plan) error {
 	if err != nil {
 		return err
 	}
+	s.triples = len(g.Splits[kg.Train])
 	job, _, err := newScheduler(s, p.Seed, rungs, p.Trials).next()
 	if err != nil {
 		return err
@@ -189,6 +190,7 @@ func (f *Folder) open(ctx context.Context) error {
 	if f.Rungs, err = rungsOf(f.Space.fixed, f.Plan.Rungs); err != nil {
 		return err
 	}
+	f.Space.triples = len(f.Graph.Splits[kg.Train])
 	f.scheduler = newScheduler(f.Space, f.Plan.Seed, f.Rungs, f.Plan.Trials)
 	atomicfile.Sweep(f.Dir)
 	return f.replay(ctx)

@@ -150,6 +150,28 @@ func TestFolderFailures(t *testing.T) {
 	require.NoError(t, s.Close())
 }
 
+// manyNegatives gives batches of 128 triples too many pairs, but not batches of 8.
+const manyNegatives = "negatives: independent\nnegative_count: {choice: [8, 16777216]}\n" +
+	"answer_weights: false\nmax_answers: 0\nepochs: 1\n"
+
+// A search draws no recipe whose steps have too many pairs.
+func TestSearchOfManyNegatives(t *testing.T) {
+	dir := createFolder(t, "batch: {choice: [8, 128]}\n"+manyNegatives, Plan{Seed: 1, Rungs: 1})
+	f := openFolder(t, dir, machineOf(t, 1))
+	defer f.Close()
+	drawn := map[[2]int]bool{}
+	for {
+		job, ok, err := f.scheduler.next()
+		require.NoError(t, err)
+		if !ok {
+			break
+		}
+		drawn[[2]int{job.Recipe.Batch, job.Recipe.NegativeCount}] = true
+		f.scheduler.report(job, 0, false)
+	}
+	assert.Equal(t, map[[2]int]bool{{8, 8}: true, {128, 8}: true, {8, 1 << 24}: true}, drawn)
+}
+
 // A search refuses a choice that no valid recipe has, and says why. It skips other invalid recipes.
 func TestCreateRefusesChoices(t *testing.T) {
 	data := traintest.FamiliesFolder(t)
@@ -166,12 +188,15 @@ func TestCreateRefusesChoices(t *testing.T) {
 			"regulariser: model transe-l1 does not support dura: "),
 		"dim: {min: 2, max: 9}\nnegatives: {choice: [kvsall, 1vsall]}\n": fmt.Sprintf(never, "negatives: 1vsall",
 			"answer_weights needs negatives kvsall"),
+		"batch: 128\n" + manyNegatives: fmt.Sprintf(never,
+			"negative_count: 16777216", "batches of 128 triples with 16777216 independent negatives have "),
 		"model: transe-l1\ndim: {min: 2, max: 9}\n": "none of 1000 recipes drawn from the space is valid: " +
 			"regulariser: ",
 	} {
 		assert.ErrorContains(t, create(text), want, text)
 	}
 	require.NoError(t, create("model: {choice: [mquine, transe-l1]}\nregulariser: {choice: [dura, none]}\n"))
+	require.NoError(t, create("batch: {choice: [8, 128]}\n"+manyNegatives))
 }
 
 func TestOpenRefuses(t *testing.T) {

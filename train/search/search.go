@@ -94,7 +94,7 @@ const draws = 1000
 func (s *scheduler) draw() (recipe.Recipe, bool, error) {
 	for try := range draws {
 		c := s.space.draw(s.seed, len(s.recipes)+1, try)
-		if c.Check() == nil && !s.drawn[c.Effective()] {
+		if s.space.check(&c) == nil && !s.drawn[c.Effective()] {
 			return c, true, nil
 		}
 	}

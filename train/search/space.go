@@ -23,8 +23,9 @@ import (
 
 // Space is a recipe with some open options, whose values a search chooses.
 type Space struct {
-	fixed recipe.Recipe
-	open  []dimension // the open options, in the order of the options
+	fixed   recipe.Recipe
+	open    []dimension // the open options, in the order of the options
+	triples int         // training triples of the search's data set; 0 before a search has one
 }
 
 // fixedOptions are the options that a space cannot leave open. The first three must be the same for
@@ -133,12 +134,15 @@ func (s *Space) draw(seed uint64, trial, try int) recipe.Recipe {
 	return c
 }
 
+// check returns an error if a recipe is invalid or does not suit the number of training triples.
+func (s *Space) check(c *recipe.Recipe) error { return cmp.Or(c.Check(), c.CheckPairs(s.triples)) }
+
 // invalid returns nil if one of the first recipes that a search draws is valid. Otherwise it returns the
 // error of the last of them.
 func (s *Space) invalid(seed uint64) (reason error) {
 	for try := range draws {
 		c := s.draw(seed, 1, try)
-		if reason = c.Check(); reason == nil {
+		if reason = s.check(&c); reason == nil {
 			return nil
 		}
 	}
@@ -150,7 +154,8 @@ func (s *Space) invalid(seed uint64) (reason error) {
 func (s *Space) checkChoices(seed uint64) error {
 	for i, d := range s.open {
 		for _, choice := range d.choices {
-			with := Space{s.fixed, slices.Clone(s.open)}
+			with := *s
+			with.open = slices.Clone(s.open)
 			with.open[i].choices = []string{choice}
 			if reason := with.invalid(seed); reason != nil {
 				return fmt.Errorf("the search would never try %s: %s, because none of %d recipes drawn with it is "+
