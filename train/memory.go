@@ -1,9 +1,11 @@
 package train
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"iter"
+	"maps"
 	"math"
 	"slices"
 
@@ -81,13 +83,15 @@ type census struct {
 	perRelation         []int // training triples of each relation
 	anchors             int   // distinct heads plus distinct tails of training triples
 	degrees             []int // degree of each entity in the training triples
+	graph               *kg.Graph
+	queries             []int // see queriesByGroup
 }
 
 func newCensus(g *kg.Graph) *census {
 	s := &census{
 		entities: g.Entities.Len(), relations: g.Relations.Len(),
 		triples: len(g.Splits[kg.Train]), valid: len(g.Splits[kg.Valid]),
-		perRelation: make([]int, g.Relations.Len()), degrees: make([]int, g.Entities.Len()),
+		perRelation: make([]int, g.Relations.Len()), degrees: make([]int, g.Entities.Len()), graph: g,
 	}
 	seen := [2][]bool{make([]bool, s.entities), make([]bool, s.entities)}
 	for _, t := range g.Splits[kg.Train] {
@@ -110,6 +114,47 @@ func (s *census) queryParts(maxAnswers int) int {
 		return s.anchors
 	}
 	return max(s.anchors, 2*s.triples/maxAnswers)
+}
+
+// queriesByGroup returns the number of distinct queries of each relation for tails, and then for heads.
+func (s *census) queriesByGroup() []int {
+	if s.queries == nil {
+		s.queries = make([]int, 2*s.relations)
+		anchors := make([]kg.Query, 0, s.triples)
+		for i, side := range []kg.Side{kg.Tail, kg.Head} {
+			anchors = anchors[:0]
+			for _, t := range s.graph.Splits[kg.Train] {
+				q, _ := t.Query(side)
+				anchors = append(anchors, q)
+			}
+			slices.SortFunc(anchors, func(a, b kg.Query) int {
+				return cmp.Or(cmp.Compare(a.Relation, b.Relation), cmp.Compare(a.Anchor, b.Anchor))
+			})
+			for _, q := range slices.Compact(anchors) {
+				s.queries[i*s.relations+int(q.Relation)]++
+			}
+		}
+	}
+	return s.queries
+}
+
+// groupsOfParts returns the expected number of pairs of a relation and a side that have queries in a step
+// with the given number of parts of queries.
+func (s *census) groupsOfParts(parts float64, maxAnswers int) (n float64) {
+	var list []float64 // parts of each group
+	total := 0.0
+	for i, queries := range s.queriesByGroup() {
+		all := float64(queries)
+		if maxAnswers > 0 {
+			all = max(all, float64(s.perRelation[i%s.relations])/float64(maxAnswers))
+		}
+		list, total = append(list, all), total+all
+	}
+	absent := 1 - min(1, parts/total) // probability that the step lacks a part
+	for _, all := range list {
+		n += 1 - math.Pow(absent, all)
+	}
+	return n
 }
 
 // memoryOf is like Memory, for the model that the recipe starts with, and needs only the census of the
@@ -279,6 +324,14 @@ func stepSizeOf(c *recipe.Recipe, s *census, depends model.Dependence, threads i
 		n.querySegments, n.relations = n.queries/querySegmentSize, 1
 	}
 
+	groups := 1.0 // of queries with the same features
+	switch {
+	case depends&model.OnRelation != 0 && c.Negatives == recipe.KvsAll:
+		groups = max(1, s.groupsOfParts(n.queries, c.MaxAnswers))
+	case depends&model.OnRelation != 0:
+		groups = max(1, relationSides)
+	}
+
 	switch sampled := min(c.NegativeCount, s.entities); c.Negatives {
 	case recipe.OneVsAll, recipe.KvsAll:
 		n.rows = float64(s.entities)
@@ -297,37 +350,63 @@ func stepSizeOf(c *recipe.Recipe, s *census, depends model.Dependence, threads i
 		}
 		n.scores = n.scoredQueries * float64(stride(sampled))
 	case recipe.IndependentNegatives:
-		n.pairs = n.queries * float64(c.NegativeCount)
-		n.entities = s.distinct(c.Distribution, n.pairs)
+		negatives, classes := float64(c.NegativeCount), s.classes(c.Distribution)
+		n.pairs = n.queries * negatives
+		n.entities = distinctNegatives(classes, n.queries, negatives)
 		n.rows = n.entities
+		if depends&model.OnRelation == 0 {
+			break
+		}
+		n.rows = 0 // each side of a relation has separate rows
+		for _, triples := range s.perRelation {
+			queries := n.queries * float64(triples) / float64(max(s.triples, 1))
+			if c.Distribution == recipe.Bernoulli { // most queries may be for one side
+				n.rows += distinctNegatives(classes, queries, negatives)
+			} else {
+				n.rows += 2 * distinctNegatives(classes, queries/2, negatives)
+			}
+		}
 	}
 	if depends&model.OnRelation != 0 && n.denseRows > 0 {
 		// Each side of a relation has a separate score matrix, with copies of the rows. The matrices
 		// share memory.
 		n.scores /= n.queries
 		switch c.Negatives {
-		case recipe.OneVsAll:
-			n.rows *= max(1, relationSides)
+		case recipe.OneVsAll, recipe.KvsAll:
+			n.rows *= groups
 		case recipe.SharedNegatives: // the rows already count for two sides
-			n.rows *= max(1, relationSides/2)
+			n.rows *= max(1, groups/2)
 		}
 		n.denseRows = n.rows
 	}
 	return n
 }
 
-// distinct returns the expected number of distinct entities in the given number of draws.
-func (s *census) distinct(distribution recipe.Distribution, draws float64) (n float64) {
-	weights, sum := make([]float64, s.entities), 0.0
-	for e, degree := range s.degrees {
-		weights[e] = 1
-		if distribution == recipe.Degree {
-			weights[e] = math.Pow(float64(degree), degreePower)
-		}
-		sum += weights[e]
+// class is a number of entities that a sampler draws with the same probability.
+type class struct{ entities, probability float64 }
+
+// classes returns the classes of all entities.
+func (s *census) classes(distribution recipe.Distribution) (list []class) {
+	if distribution != recipe.Degree {
+		return []class{{float64(s.entities), 1 / float64(s.entities)}}
 	}
-	for _, w := range weights {
-		n += 1 - math.Exp(-draws*w/sum)
+	numbers, sum := map[int]int{}, 0.0
+	for _, degree := range s.degrees {
+		numbers[degree]++
+		sum += math.Pow(float64(degree), degreePower)
+	}
+	for _, degree := range slices.Sorted(maps.Keys(numbers)) {
+		list = append(list, class{float64(numbers[degree]), math.Pow(float64(degree), degreePower) / sum})
+	}
+	return list
+}
+
+// distinctNegatives returns the expected number of distinct negatives of queries whose number
+// has a Poisson distribution with the given mean.
+func distinctNegatives(classes []class, queries, negatives float64) (n float64) {
+	for _, c := range classes {
+		drawn := -math.Expm1(-negatives * c.probability) // probability that a query has the entity
+		n += c.entities * -math.Expm1(-queries*drawn)
 	}
 	return n
 }

@@ -40,27 +40,29 @@ func scattered(n graphSize) *kg.Graph {
 	return g
 }
 
-func TestTrainingMemory(t *testing.T) {
-	job := func(name string, n graphSize, threads int, change func(*recipe.Recipe)) proctest.Job {
-		return proctest.Job{Name: name, Prepare: func(t *testing.T) ([]proc.Need, func() error) {
-			c, g, m := recipe.Default(), scattered(n), Machine{Backend: bestBackend(t), Threads: threads}
-			c.Epochs, c.Dropout, c.ValidEvery = 1, 0, 0
-			change(&c)
-			needs, err := memoryOf(&c, newCensus(g), m)
-			require.NoError(t, err)
-			return needs, func() error {
-				trainer, err := NewTrainer(t.Context(), c, g, m)
-				if err != nil {
-					return err
-				}
-				if _, err = trainer.Epoch(t.Context()); err == nil && c.ValidEvery > 0 {
-					proctest.Leave(t, 80<<20) // about the least memory that Validate needs
-					_, err = trainer.Validate(t.Context())
-				}
+// job is the estimate and the work of one epoch.
+func job(name string, n graphSize, threads int, change func(*recipe.Recipe)) proctest.Job {
+	return proctest.Job{Name: name, Prepare: func(t *testing.T) ([]proc.Need, func() error) {
+		c, g, m := recipe.Default(), scattered(n), Machine{Backend: bestBackend(t), Threads: threads}
+		c.Epochs, c.Dropout, c.ValidEvery = 1, 0, 0
+		change(&c)
+		needs, err := memoryOf(&c, newCensus(g), m)
+		require.NoError(t, err)
+		return needs, func() error {
+			trainer, err := NewTrainer(t.Context(), c, g, m)
+			if err != nil {
 				return err
 			}
-		}}
-	}
+			if _, err = trainer.Epoch(t.Context()); err == nil && c.ValidEvery > 0 {
+				proctest.Leave(t, 80<<20) // about the least memory that Validate needs
+				_, err = trainer.Validate(t.Context())
+			}
+			return err
+		}
+	}}
+}
+
+func TestTrainingMemory(t *testing.T) {
 	proctest.CompareEstimates(t, []proctest.Job{
 		job("adam, averaged", graphSize{5003, 101, 64}, 2, func(c *recipe.Recipe) {
 			c.Dim, c.Batch, c.EMA = 64, 64, 0.9
@@ -127,6 +129,30 @@ func TestTrainingMemory(t *testing.T) {
 		}),
 		job("validation", graphSize{20_011, 11, 64}, 2, func(c *recipe.Recipe) {
 			c.Dim, c.Batch, c.ValidEvery = 32, 64, 1
+		}),
+	})
+}
+
+// If features depend on the relation, each side of each relation in a step has separate rows.
+func TestTrainingMemoryOfRelations(t *testing.T) {
+	proctest.CompareEstimates(t, []proctest.Job{
+		job("k-vs-all", graphSize{2003, 42, 512}, 1, func(c *recipe.Recipe) {
+			c.Model, c.Dim, c.Batch, c.Negatives = "transr-l1", 32, 1024, recipe.KvsAll
+		}),
+		job("k-vs-all in parts", graphSize{997, 211, 1024}, 2, func(c *recipe.Recipe) {
+			c.Model, c.Dim, c.Batch, c.Negatives, c.MaxAnswers = "mode", 32, 2048, recipe.KvsAll, 1
+		}),
+		job("independent", graphSize{2003, 42, 512}, 1, func(c *recipe.Recipe) {
+			c.Model, c.Dim, c.Batch = "transr-l1", 32, 512
+			c.Negatives, c.NegativeCount = recipe.IndependentNegatives, 256
+		}),
+		job("bernoulli", graphSize{2003, 211, 1024}, 2, func(c *recipe.Recipe) {
+			c.Model, c.Dim, c.Batch, c.Distribution = "transh-l1", 32, 1024, recipe.Bernoulli
+			c.Negatives, c.NegativeCount = recipe.IndependentNegatives, 512
+		}),
+		job("by degree", graphSize{2003, 211, 1024}, 2, func(c *recipe.Recipe) {
+			c.Model, c.Dim, c.Batch, c.Distribution = "transd-l1", 32, 1024, recipe.Degree
+			c.Negatives, c.NegativeCount = recipe.IndependentNegatives, 256
 		}),
 	})
 }
