@@ -89,8 +89,8 @@ func TestAnyRecipe(t *testing.T) {
 	})
 }
 
-// The effective recipe and a different value of an unused option give the same result, unless it makes the recipe invalid or has an effect,
-// as bernoulli has with negatives 1vsall.
+// The effective recipe and a different value of an unused option give the same result, unless the value makes the
+// recipe invalid or has an effect, as bernoulli has with negatives 1vsall.
 func TestUnusedOptions(t *testing.T) {
 	g := traintest.RandomGraph(12, 3, 40, 3)
 	m := train.Machine{Backend: traintest.Backend(t), Threads: 1}

@@ -324,7 +324,7 @@ func stepSizeOf(c *recipe.Recipe, s *census, depends model.Dependence, threads i
 		n.querySegments, n.relations = n.queries/querySegmentSize, 1
 	}
 
-	groups := 1.0 // of queries with the same features
+	groups := 1.0 // groups of queries with the same features
 	switch {
 	case depends&model.OnRelation != 0 && c.Negatives == recipe.KvsAll:
 		groups = max(1, s.groupsOfParts(n.queries, c.MaxAnswers))

@@ -24,7 +24,7 @@ func TestCeilings(t *testing.T) {
 			assert.NotEmpty(t, ceilingNames[of], of)
 		}
 	}
-	others := map[string]string{"dot": "fma32", "int16": "int8-tiles"} // with another name than the panel
+	others := map[string]string{"dot": "fma32", "int16": "int8-tiles"} // whose name differs from the comparison
 	for _, b := range all {
 		family, _, _, shape := split(b.Name)
 		if compare, _, found := strings.Cut(shape, " k="); found && family == "Panel" {

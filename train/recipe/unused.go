@@ -42,7 +42,7 @@ func (r *Recipe) Unused() map[string]string {
 		{r.Optimiser == Adam, fmt.Sprintf("optimiser %s", r.Optimiser), []string{"beta1", "beta2"}},
 		{r.Optimiser != SGD, "optimiser sgd", []string{"epsilon"}},
 		{r.ValidEvery > 0, "valid_every 0", []string{"valid_metric", "patience"}},
-		// The scores of independent negatives are no matrix products.
+		// Independent negatives are scored without matrix products.
 		{r.Negatives != IndependentNegatives, "negatives independent", []string{"products"}},
 	} {
 		for _, key := range o.keys {
