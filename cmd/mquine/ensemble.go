@@ -27,7 +27,8 @@ and ranks are as exact as for one checkpoint. The models must compare by dot
 product, and have the same entities. The sum contains the negative squares of L2
 distances, and omits margins.
   equal   all weights are 1
-  fit     weights fitted to the MRR of the valid split. The first is 1
+  fit     weights fitted to the MRR of the valid split. The first that is not 0
+          is 1
   1,0.5   one weight for each checkpoint
 `
 
@@ -238,5 +239,10 @@ func (e *ensemble) fit(
 		return err
 	}
 	printLine(log, "fitted the weights %s: mrr/both/all of the valid split is %.4f", formatWeights(weights), mrr)
+	for i, w := range weights {
+		if w == 0 {
+			printNote(log, "%s has weight 0, because the valid split ranks no better with it", e.paths[i])
+		}
+	}
 	return s.weigh(weights)
 }

@@ -19,6 +19,7 @@ import (
 	"github.com/mquine/mquine/kernel"
 	"github.com/mquine/mquine/kg"
 	"github.com/mquine/mquine/metrics"
+	"github.com/mquine/mquine/model"
 	"github.com/mquine/mquine/model/checkpoint"
 )
 
@@ -163,6 +164,38 @@ func TestEvalEnsemble(t *testing.T) {
 	o = succeed(t, "eval", w.model, other, "--ensemble", "fit", "--data", w.data, "--split", "valid")
 	assert.Regexp(t, `fitted the weights 1,[0-9.]+: mrr/both/all of the valid split is 0\.\d{4}`, o.stderr)
 	assert.Contains(t, o.stderr, "the weights were fitted to this split")
+}
+
+// A note names a member that gets weight 0: here one of two models whose scores are negatives of each
+// other.
+func TestEnsembleWithoutMember(t *testing.T) {
+	w := newWorkplace(t)
+	paths := []string{w.path("a"), w.path("b")}
+	succeed(t, "init", "--model", "distmult", "--dim", "5", "--data", w.data, "--out", paths[0], "--kind", "random")
+	c, err := checkpoint.Open(t.Context(), paths[0])
+	require.NoError(t, err)
+	defer c.Close()
+	tensors := c.Model.Tensors()
+	relations := slices.Clone(tensors[1])
+	for i := range relations {
+		relations[i] *= -1
+	}
+	negative, err := model.New(c.Model.Config(), [][]float32{tensors[0], relations})
+	require.NoError(t, err)
+	err = checkpoint.Save(t.Context(), paths[1], negative, c.Entities, c.Relations, map[string]string{"dataset": "x"})
+	require.NoError(t, err)
+
+	var fitted []string
+	for _, order := range [][]string{paths, {paths[1], paths[0]}} {
+		o := succeed(t, "eval", order[0], order[1], "--ensemble", "fit", "--data", w.data)
+		weights := regexp.MustCompile(`fitted the weights ([0-9.,]+): `).FindStringSubmatch(o.stderr)[1]
+		fitted = append(fitted, weights)
+		for i, weight := range strings.Split(weights, ",") {
+			note := "note: " + order[i] + " has weight 0, because the valid split ranks no better with it\n"
+			assert.Equal(t, weight == "0", strings.Contains(o.stderr, note), o.stderr)
+		}
+	}
+	assert.ElementsMatch(t, []string{"1,0", "0,1"}, fitted)
 }
 
 // Every command that accepts an ensemble prints the weighted sums of the scores.
