@@ -9,7 +9,9 @@ as dictionaries::
 
 Keyword arguments are the flags of the corresponding command, with underscores in place of hyphens:
 ``ci_by="relation"`` stands for ``--ci-by relation``, ``hits=[1, 10]`` for ``--hits 1,10``, and
-``all_ties=True`` for ``--all-ties``. For example, ``mquine eval --help`` lists the flags of ``evaluate``.
+``all_ties=True`` for ``--all-ties``. A list is also the value of a flag that may be repeated:
+``relation=["isa", "affects"]`` of ``discover`` stands for ``--relation isa --relation affects``. For
+example, ``mquine eval --help`` lists the flags of ``evaluate``.
 Where the command accepts several checkpoints for ``ensemble``, the function accepts a list of them.
 
 Notes of a command, such as the reason why figures differ from published ones, become warnings.
@@ -35,6 +37,13 @@ except importlib.metadata.PackageNotFoundError:  # imported from the sources
 
 Path = Union[str, bytes, "os.PathLike[str]"]
 Paths = Union[Path, Iterable[Path]]
+
+# The flags that the command line repeats for several values. Lists for other flags have commas.
+_REPEATED = {
+    "eval": ["--candidate-type", "--head-type", "--tail-type"],
+    "predict": ["--candidate-type", "--head-type", "--tail-type"],
+    "discover": ["--candidate-type", "--head-type", "--tail-type", "--relation"],
+}
 
 
 class Error(Exception):
@@ -189,10 +198,11 @@ def _flags(command: str, options: Mapping[str, Any]) -> List[str]:
             texts = [_text(command, flag, element) for element in value]
             if isinstance(value, (set, frozenset)):  # their order may change from process to process
                 texts.sort(key=lambda text: (len(text), text))
-            text = ",".join(texts)
+            if flag not in _REPEATED.get(command, []) or not texts:  # the command refuses the empty text
+                texts = [",".join(texts)]
         else:
-            text = _text(command, flag, value)
-        flags.append("%s=%s" % (flag, text))
+            texts = [_text(command, flag, value)]
+        flags += ["%s=%s" % (flag, text) for text in texts]
     return flags
 
 

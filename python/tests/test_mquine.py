@@ -95,6 +95,27 @@ class TestPackage(unittest.TestCase):
         result = mquine.evaluate(os.fsencode(self.checkpoint), os.fsencode(self.data), hits=range(1, 4))
         self.assertIn("hits@3", result["results"][0])
 
+    def test_repeated_flags(self) -> None:
+        triples = [line.split("\t") for line in (self.data / "train.txt").read_text().splitlines()]
+        relations = sorted({relation for _, relation, _ in triples})
+        two = relations[:2]
+        result = mquine.discover(self.checkpoint, self.data, relation=two, per="relation", k=1)
+        self.assertEqual(set(two), {found["relation"] for found in result["triples"]})
+        with self.assertRaisesRegex(mquine.Error, "none"):
+            mquine.discover(self.checkpoint, self.data, relation=[two[0], "none"])
+        with self.assertRaisesRegex(mquine.Error, "relation"):
+            mquine.discover(self.checkpoint, self.data, relation=[])
+
+        head, relation, _ = triples[0]
+        entities = sorted({entity for triple in triples for entity in (triple[0], triple[2])})
+        types = self.dir / "types.tsv"
+        types.write_text("".join("%s\t%s\n" % (entity, "abc"[i % 3]) for i, entity in enumerate(entities)))
+        result = mquine.predict(
+            self.checkpoint, self.data, relation, head=head, k=len(entities), types=types, candidate_type=["a", "b"],
+        )
+        found = {answer["tail"] for answer in result["answers"]}
+        self.assertEqual({0, 1}, {entities.index(entity) % 3 for entity in found})
+
     def test_wrong_arguments(self) -> None:
         for message, call in {
             r"similar: the argument .+ \(a NUL character\)": lambda: mquine.similar(self.checkpoint, "a\0b"),
