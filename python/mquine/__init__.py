@@ -23,6 +23,7 @@ import os
 import pathlib
 import shutil
 import subprocess
+import sys
 import warnings
 from typing import Any, Dict, Iterable, List, Mapping, Optional, Union
 
@@ -146,8 +147,16 @@ def run(command: str, *arguments: Path, **options: Any) -> str:
         )
     for line in lines:
         if line.startswith("note: "):
-            warnings.warn("mquine %s: %s" % (command, line[len("note: "):]), stacklevel=2)
+            _warn("mquine %s: %s" % (command, line[len("note: "):]))
     return output
+
+
+def _warn(message: str) -> None:
+    """Issue a warning that names the line which called this module."""
+    level, frame = 2, sys._getframe(1)
+    while frame.f_back and frame.f_globals is globals():
+        level, frame = level + 1, frame.f_back
+    warnings.warn(message, stacklevel=level)
 
 
 def _environment() -> Dict[str, str]:

@@ -176,6 +176,14 @@ class TestPackage(unittest.TestCase):
             command.chmod(0o755)
             with self.assertWarnsRegex(UserWarning, "^mquine eval: tails differ$"):
                 self.assertEqual({}, mquine.evaluate("c", "d"))
+            for call in (
+                lambda: mquine.evaluate("c", "d"), lambda: mquine.compare(["c", "c"], "d"),
+                lambda: mquine.predict("c", "d"), lambda: mquine.discover("c", "d"), lambda: mquine.score("c", "t"),
+                lambda: mquine.classify("c", "d"), lambda: mquine.similar("c", "e"), lambda: mquine.run("eval"),
+            ):
+                with self.assertWarns(UserWarning) as caught:
+                    call()
+                self.assertEqual(__file__, caught.filename)
             command.write_text("#!/bin/sh\necho epoch 1 >&2\nkill -KILL $$\n")
             with self.assertRaisesRegex(mquine.Error, "^mquine train was killed by signal 9: ") as caught:
                 mquine.run("train")
