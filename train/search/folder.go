@@ -83,6 +83,10 @@ func (t Trial) Trained() int { return cmp.Or(t.StoppedAfter, t.Epochs) }
 // Create creates the folder of a new search, which must not exist. It returns an error if the search
 // would never try one of the choices of an open option, because all recipes with it are invalid.
 func Create(dir string, g *kg.Graph, s *Space, p Plan) error {
+	if len(g.Splits[kg.Valid]) == 0 {
+		return fmt.Errorf("data set %s has no validation triples, but the search compares trials on the validation "+
+			"split: use a data set with this split (\"mquine data split\" makes one)", g.Name)
+	}
 	rungs, err := rungsOf(s.fixed, p.Rungs)
 	if err != nil {
 		return err

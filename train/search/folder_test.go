@@ -172,6 +172,22 @@ func TestSearchOfManyNegatives(t *testing.T) {
 	assert.Equal(t, map[[2]int]bool{{8, 8}: true, {128, 8}: true, {8, 1 << 24}: true}, drawn)
 }
 
+// Without validation triples, a search refuses the data set, whether or not its trials would validate.
+func TestCreateNeedsValidation(t *testing.T) {
+	data := traintest.FamiliesFolder(t)
+	require.NoError(t, os.Remove(filepath.Join(data, "valid.txt")))
+	base, err := recipe.DefaultFor("mquine")
+	require.NoError(t, err)
+	for _, every := range []string{"0", "1"} {
+		text := "dim: {min: 2, max: 9}\nvalid_every: " + every + "\n"
+		s, err := ReadSpace(strings.NewReader(text), "x.yaml", base)
+		require.NoError(t, err)
+		err = Create(filepath.Join(t.TempDir(), "search"), traintest.OpenGraph(t, data), s, Plan{Data: data, Rungs: 1})
+		assert.EqualError(t, err, "data set "+filepath.Base(data)+" has no validation triples, but the search "+
+			"compares trials on the validation split: use a data set with this split (\"mquine data split\" makes one)")
+	}
+}
+
 // A search refuses a choice that no valid recipe has, and says why. It skips other invalid recipes.
 func TestCreateRefusesChoices(t *testing.T) {
 	data := traintest.FamiliesFolder(t)
