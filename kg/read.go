@@ -245,7 +245,11 @@ func fileError(path string) error {
 }
 
 func unknownDataset(name, parent string) error {
-	if info, err := os.Stat(name); err == nil && !info.IsDir() {
+	if info, err := os.Stat(name); err == nil {
+		if info.IsDir() {
+			return fmt.Errorf("no data set %q in %s: to use the folder of that name in the working directory, "+
+				"write ./%[1]s", name, parent)
+		}
 		return fileError(name)
 	}
 	const most = 5

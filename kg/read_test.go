@@ -247,6 +247,13 @@ func TestOpenLooksUpNames(t *testing.T) {
 	assert.EqualError(t, err, fmt.Sprintf(`no data set "family" in %s (it has no data sets): `+
 		`run "mquine data list" to see the public data sets, or set MQUINE_DATA to the folder that contains it`, data))
 
+	t.Chdir(t.TempDir())
+	require.NoError(t, os.Mkdir("family", 0o755))
+	_, err = Open(t.Context(), "family")
+	assert.EqualError(t, err, fmt.Sprintf(`no data set "family" in %s: to use the folder of that name in the `+
+		"working directory, write ./family", data))
+	require.NoError(t, os.Remove("family"))
+
 	for _, name := range []string{"alpha", "beta", "families", "gamma", "delta", "epsilon", ".hidden"} {
 		require.NoError(t, os.Mkdir(filepath.Join(data, name), 0o755))
 		require.NoError(t, os.WriteFile(filepath.Join(data, name, "train.txt"), []byte(trainText), 0o644))

@@ -217,7 +217,13 @@ func TestDataSuggestions(t *testing.T) {
 	installed := t.TempDir()
 	t.Setenv("MQUINE_DATA", installed)
 	require.NoError(t, os.Rename(smallFamilies(t), filepath.Join(installed, "families")))
+	t.Chdir(t.TempDir())
+	require.NoError(t, os.Mkdir("families2", 0o755))
+	require.NoError(t, os.WriteFile("family", nil, 0o644))
 	for name, want := range map[string]string{
+		"families2": `no data set "families2" in ` + installed + ": to use the folder of that name in the working " +
+			"directory, write ./families2",
+		"family":    "data set folder family is a file: give the folder that contains it",
 		"famillies": `no data set "famillies": did you mean families? "mquine data list" lists all data sets`,
 		"fb15k237":  `no data set "fb15k237": did you mean fb15k-237? "mquine data list" lists all data sets`,
 		"umls":      "data set umls is not installed: run mquine data get umls",

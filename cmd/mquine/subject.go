@@ -147,7 +147,7 @@ func openData(ctx context.Context, data string, log io.Writer) (*kg.Graph, error
 }
 
 // explainData returns an error that says how to get the data set, or that suggests a similar name.
-// If neither applies, it returns err.
+// If neither applies, or if the name is also a path, it returns err.
 func explainData(name string, err error) error {
 	if _, wrong := kg.Folder(name); wrong == nil || kg.IsFolder(name) {
 		return err
@@ -157,6 +157,9 @@ func explainData(name string, err error) error {
 	}
 	if _, public := catalogue.Find(name); public {
 		return fmt.Errorf("data set %s is not installed: run mquine data get %[1]s", name)
+	}
+	if exists(name) {
+		return err
 	}
 	installed, _ := kg.Installed() // err matters more than an error of Installed
 	if similar := text.Similar(name, append(installed, catalogueNames()...), 1); len(similar) > 0 {
