@@ -27,7 +27,7 @@ type FitOptions struct {
 //
 // The search begins with equal weights or with one member alone, whichever is best. It then changes
 // one weight at a time, relative to the weight of the best single member. It tries 0 and the powers
-// of 4 from 1/64 to 64, goes on beyond them as long as the MRR rises, and refines the best weight by
+// of 4 from 1/64 to 64, continues beyond them as long as the MRR rises, and refines the best weight by
 // factors of 2, √2, ⁴√2 and ⁸√2 in turn, up or down. With more than two members, it tries 0 and
 // refines once more. Weights have three significant digits.
 func FitEnsemble(
