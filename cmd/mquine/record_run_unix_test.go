@@ -62,8 +62,13 @@ func (r recorder) commit(t *testing.T) string {
 // run runs the script for the run named run, with options of train.
 func (r recorder) run(t *testing.T, options ...string) outcome {
 	t.Helper()
-	script := r.path("scripts/record-run")
-	cmd := exec.Command(r.python, append([]string{script, "families", "run", "small"}, options...)...)
+	return r.script(t, append([]string{"families", "run", "small"}, options...)...)
+}
+
+// script runs the script.
+func (r recorder) script(t *testing.T, args ...string) outcome {
+	t.Helper()
+	cmd := exec.Command(r.python, append([]string{r.path("scripts/record-run")}, args...)...)
 	cmd.Dir = r.dir
 	cmd.Env = append(os.Environ(), asCommand+"=1", "MQUINE_DATA="+r.data)
 	var stdout, stderr bytes.Buffer
@@ -147,4 +152,33 @@ func TestRecordRunFolder(t *testing.T) {
 	o := r.run(t, small...)
 	assert.Equal(t, 1, o.status)
 	assert.Regexp(t, `^record-run: runs/families/run is not the folder of a run`, o.stderr)
+}
+
+// If the test split is too small for an interval, the record has none.
+func TestRecordRunWithoutInterval(t *testing.T) {
+	r := newRecorder(t)
+	r.commit(t)
+	test := filepath.Join(r.data, "families", "test.txt")
+	triples := must1(os.ReadFile(test))
+	require.NoError(t, os.WriteFile(test, triples[:bytes.IndexByte(triples, '\n')+1], 0o644))
+	small := []string{"--dim", "4", "--batch", "256", "--valid-every", "1", "--dropout", "0", "--epochs", "1"}
+	for _, args := range [][]string{{"families", "a", "small"}, {"--less", "a", "families", "b", "small", "--seed", "2"}} {
+		o := r.script(t, append(args, small...)...)
+		require.Zero(t, o.status, o.stderr)
+		var record struct {
+			MRR    map[string]float64
+			CI     json.RawMessage
+			Paired []map[string]any
+		}
+		require.NoError(t, json.Unmarshal([]byte(o.stdout), &record))
+		assert.NotZero(t, record.MRR["both/all"])
+		assert.Equal(t, "null", string(record.CI))
+		if args[0] == "--less" {
+			require.Len(t, record.Paired, 1)
+			for _, key := range []string{"low", "high"} {
+				assert.Contains(t, record.Paired[0], key)
+				assert.Nil(t, record.Paired[0][key])
+			}
+		}
+	}
 }
