@@ -3,11 +3,14 @@ package workdir
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"runtime"
+	"syscall"
 
 	"github.com/mquine/mquine/internal/filelock"
+	"github.com/mquine/mquine/internal/text"
 )
 
 // Lock is an advisory lock on a folder. A nil Lock locks nothing.
@@ -38,6 +41,9 @@ func Acquire(path string) (*Lock, error) {
 	switch {
 	case errors.Is(err, filelock.ErrHeld):
 		return nil, fmt.Errorf("another process is using %s: wait until it ends, or stop it", dir)
+	case errors.Is(err, fs.ErrPermission) || errors.Is(err, syscall.EROFS):
+		return nil, fmt.Errorf("cannot write to %s: %w; copy it to a folder that you may write to", dir,
+			text.Cause(err))
 	case err != nil && !errors.Is(err, filelock.ErrUnsupported):
 		return nil, err
 	}
