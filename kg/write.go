@@ -7,16 +7,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"maps"
-	"os"
 	"path/filepath"
 	"slices"
 
 	"github.com/klauspost/compress/gzip"
 
 	"github.com/mquine/mquine/internal/atomicfile"
-	"github.com/mquine/mquine/internal/text"
 )
 
 // A WriteOption changes the files that Write writes.
@@ -52,14 +49,10 @@ func Write(ctx context.Context, dir string, g *Graph, options ...WriteOption) er
 	if err := w.check(); err != nil {
 		return fmt.Errorf("writing data set %s: %w", g.Name, err)
 	}
-	err := atomicfile.Folder(dir, func(temporary string) error {
+	return atomicfile.Folder(dir, func(temporary string) error {
 		w.dir = temporary
 		return w.write()
 	})
-	if err == nil || errors.Is(err, fs.ErrExist) {
-		return err
-	}
-	return fmt.Errorf("writing data set %s to %s: %w", g.Name, dir, text.Cause(err))
 }
 
 // graphWriter writes a graph to a folder.
@@ -167,27 +160,19 @@ func (w *graphWriter) writeTriples(name string, triples []Triple) error {
 
 // writeText writes a file, whose name gets the suffix .gz if the writer compresses. The function write
 // need not check the errors of its writer: the writer keeps its first error.
-func (w *graphWriter) writeText(name string, write func(*bufio.Writer) error) (err error) {
+func (w *graphWriter) writeText(name string, write func(*bufio.Writer) error) error {
 	if w.gzip {
 		name += ".gz"
 	}
-	f, err := os.Create(filepath.Join(w.dir, name))
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, f.Close()) }()
-
-	var out io.Writer = f
-	finish := func() error { return nil }
-	if w.gzip {
-		z := gzip.NewWriter(f)
-		out, finish = z, z.Close
-	}
-	text := bufio.NewWriterSize(out, 1<<16)
-	if err := cmp.Or(write(text), text.Flush(), finish()); err != nil {
-		return err
-	}
-	return f.Sync()
+	return atomicfile.Write(filepath.Join(w.dir, name), func(out io.Writer) error {
+		finish := func() error { return nil }
+		if w.gzip {
+			z := gzip.NewWriter(out)
+			out, finish = z, z.Close
+		}
+		text := bufio.NewWriterSize(out, 1<<16)
+		return cmp.Or(write(text), text.Flush(), finish())
+	})
 }
 
 // numberedByAppearance reports whether the entities, and whether the relations, are numbered in the

@@ -34,7 +34,7 @@ func TestWriteFailsWholly(t *testing.T) {
 	require.NoError(t, syscall.Setrlimit(syscall.RLIMIT_FSIZE, &syscall.Rlimit{Cur: limit, Max: old.Max}))
 
 	dir := filepath.Join(parent, "g")
-	assert.EqualError(t, Write(t.Context(), dir, g), "writing data set g to "+dir+": file too large")
+	assert.EqualError(t, Write(t.Context(), dir, g), "cannot write "+dir+"/train.txt: file too large")
 	assert.EqualError(t, WriteVocabulary(vocabulary, g.Entities), "cannot write "+vocabulary+": file too large")
 	entries, err := os.ReadDir(parent)
 	require.NoError(t, err)
