@@ -244,6 +244,12 @@ func TestForeignSeveralCheckpoints(t *testing.T) {
 	dir := filepath.Join(root, "kbc-complex-umls")
 	_, err = checkpoint.Open(t.Context(), filepath.Join(dir, "best_valid.model"))
 	assert.ErrorContains(t, err, "is not a folder: give the folder of the checkpoint, "+dir)
+	for _, file := range []string{"tucker-umls/tucker_state_dict.pt", "expressive-umls/state_dict.pt"} {
+		path := filepath.Join(root, file)
+		_, err = checkpoint.Open(t.Context(), path)
+		assert.EqualError(t, err, path+" is not a checkpoint of LibKGE: it has no model; give the folder of the "+
+			"checkpoint, "+filepath.Dir(path))
+	}
 	_, err = checkpoint.Open(t.Context(), dir, checkpoint.VocabularyFolder(filepath.Join(root, "none")))
 	assert.ErrorContains(t, err, "there is no folder "+filepath.Join(root, "none"))
 }

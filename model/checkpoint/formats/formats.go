@@ -210,9 +210,18 @@ func (f *Format) Open(ctx context.Context, path string) (_ *Folder, err error) {
 	}()
 	defer fault.Guard().Catch(&err)
 	if err := f.open(folder); err != nil {
+		if folder.file != "" && ctx.Err() == nil && f.notIn(folder.Path) {
+			return nil, fmt.Errorf("%w; give the folder of the checkpoint, %s", err, folder.Path)
+		}
 		return nil, err
 	}
 	return folder, nil
+}
+
+// notIn reports whether a folder certainly belongs to another tool.
+func (f *Format) notIn(dir string) bool {
+	is := func(f *Format) bool { return f.Is != nil && f.Is(dir) }
+	return !is(f) && slices.ContainsFunc(All, is)
 }
 
 // Convert returns the model in the folder. Call ReadVocabularies first.
