@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -37,7 +38,7 @@ func addCheckpoint(cmd *cobra.Command, dir *string) {
 			return errors.New("the checkpoint is given twice: leave out the argument, or --checkpoint " +
 				"(formerly --model)")
 		case len(args) == 0 && !given:
-			return fmt.Errorf("give a checkpoint, as in: mquine %s CKPT --data NAME", cmd.Name())
+			return fmt.Errorf("give a checkpoint, as in: mquine %s", strings.Replace(cmd.Use, "...", "", 1))
 		case len(args) == 1:
 			*dir = args[0]
 		}

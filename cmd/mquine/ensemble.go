@@ -109,8 +109,8 @@ func (in *inputs) addEnsemble(cmd *cobra.Command) {
 		case !given:
 			return one(cmd, args)
 		case cmd.Flags().Changed(checkpointFlag) || len(args) < 2:
-			return fmt.Errorf("give the checkpoints of the ensemble as arguments, at least two, as in: "+
-				"mquine %s CKPT CKPT --%s %s --data NAME", cmd.Name(), ensembleFlag, equalWeights)
+			return fmt.Errorf("give the checkpoints of the ensemble as arguments, at least two, as in: mquine %s",
+				strings.Replace(cmd.Use, "CKPT...", "CKPT CKPT --"+ensembleFlag+" "+equalWeights, 1))
 		case e.word == "" && len(e.weights) != len(args):
 			return fmt.Errorf("--%s has %s, but there are %d checkpoints: give one weight for each", ensembleFlag,
 				text.Plural(len(e.weights), "weight"), len(args))

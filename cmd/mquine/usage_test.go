@@ -32,6 +32,10 @@ func TestWrongUsage(t *testing.T) {
 		{[]string{"--xyz"}, "mquine: unknown flag --xyz (see mquine --help)"},
 		{[]string{"eval"},
 			"mquine eval: give a checkpoint, as in: mquine eval CKPT --data NAME (see mquine eval --help)"},
+		{[]string{"score"}, "give a checkpoint, as in: mquine score CKPT --in FILE (see"},
+		{[]string{"predict"}, "give a checkpoint, as in: mquine predict CKPT --data NAME --head X --relation R (see"},
+		{[]string{"score", "m", "--ensemble", "equal"}, "give the checkpoints of the ensemble as arguments, at least " +
+			"two, as in: mquine score CKPT CKPT --ensemble equal --in FILE (see"},
 		{[]string{"eval", "m"}, "--data is missing"},
 		{[]string{"eval", "--chekpoint", "m"}, "unknown flag --chekpoint; did you mean --checkpoint"},
 		{[]string{"train", "--lr", "1"}, "unknown flag --lr; did you mean --learning-rate"},
