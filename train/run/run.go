@@ -15,6 +15,7 @@ import (
 
 	"github.com/mquine/mquine/internal/atomicfile"
 	"github.com/mquine/mquine/internal/proc"
+	"github.com/mquine/mquine/internal/text"
 	"github.com/mquine/mquine/kernel"
 	"github.com/mquine/mquine/kg"
 	"github.com/mquine/mquine/model/checkpoint"
@@ -287,8 +288,8 @@ func (r *Run) trainEpoch(ctx context.Context) (e train.Epoch, err error) {
 	}
 	e.ProcessorSeconds = (proc.ProcessorTime() - before).Seconds()
 	if c.Patience > 0 && r.progress.waited >= c.Patience {
-		r.progress.stopped = fmt.Sprintf(stoppedEarly+", after epoch %d: no better %v in %d validations",
-			e.Epoch, c.ValidMetric, c.Patience)
+		r.progress.stopped = fmt.Sprintf(stoppedEarly+", after epoch %d: no better %v in %s",
+			e.Epoch, c.ValidMetric, text.Plural(c.Patience, "validation"))
 	}
 	r.log = append(r.log, e)
 	return e, r.keep(ctx, e)
