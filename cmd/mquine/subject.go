@@ -89,7 +89,7 @@ func (in inputs) openFirst(
 	var (
 		c     *checkpoint.Checkpoint
 		g     *kg.Graph
-		notes bytes.Buffer // must not interrupt the progress of reading the data set
+		notes = delayed{to: log} // must not interrupt the progress of reading the data set
 	)
 	group, ctx := errgroup.WithContext(ctx)
 	if read != nil {
@@ -134,6 +134,15 @@ func (in inputs) openFirst(
 		model: c.Model, checkpoint: c, members: []member{{checkpoint: c}}, graph: g, moreRelations: more,
 	}, nil
 }
+
+// delayed keeps text for the writer to. The text has the styles that this writer shows.
+type delayed struct {
+	bytes.Buffer
+	to io.Writer
+}
+
+// Unwrap returns the writer that the text is for.
+func (d *delayed) Unwrap() io.Writer { return d.to }
 
 // openData reads a data set, and shows the progress on log if this takes long.
 func openData(ctx context.Context, data string, log io.Writer) (*kg.Graph, error) {

@@ -100,6 +100,17 @@ func onTerminal(t *testing.T, columns int, environment []string, args ...string)
 	return cmd.ProcessState.ExitCode(), strings.ReplaceAll(shown.String(), "\r\n", "\n")
 }
 
+// Every note on a terminal is styled, also the notes about the checkpoint.
+func TestNotesOnTerminal(t *testing.T) {
+	w := newWorkplace(t)
+	run := w.path("run")
+	succeed(t, "train", "--data", w.data, "--dim", "4", "--epochs", "1", "--dropout", "0", "--out", run)
+	status, shown := onTerminal(t, 200, nil, "eval", run, "--data", w.data, "--split", "train")
+	require.Zero(t, status, shown)
+	assert.Contains(t, shown, "\x1b[33mnote:\x1b[0m "+run+" is the folder of a training run")
+	assert.NotRegexp(t, "(?m)^note:", shown)
+}
+
 func resize(t *testing.T, terminal *os.File, columns int) {
 	t.Helper()
 	require.NoError(t, unix.IoctlSetWinsize(int(terminal.Fd()), unix.TIOCSWINSZ,
