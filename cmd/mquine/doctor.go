@@ -366,10 +366,14 @@ func (d *diagnosis) print(w io.Writer) {
 
 	if len(d.Tiers) > 0 {
 		t = text.NewTable(2, 3)
-		t.AppendHeader(table.Row{"FMA GFLOP/s", "1 thread", text.Plural(d.Threads, "thread")})
+		columns := 3
+		if d.Threads == 1 { // both rates are for one thread
+			columns = 2
+		}
+		t.AppendHeader(table.Row{"FMA GFLOP/s", "1 thread", text.Plural(d.Threads, "thread")}[:columns])
 		for _, tier := range d.Tiers {
 			one, all := fmt.Sprintf("%.1f", tier.FMAGFLOPS1), fmt.Sprintf("%.1f", tier.FMAGFLOPSAll)
-			t.AppendRow(table.Row{tier.Tier, one, all})
+			t.AppendRow(table.Row{tier.Tier, one, all}[:columns])
 		}
 		fmt.Fprintf(w, "%s\n\n", t.Render())
 	}

@@ -169,6 +169,18 @@ func TestDoctorOnMemory(t *testing.T) {
 	assert.Equal(t, checkOK, d.Checks[0].Status)
 }
 
+// With one thread, the table of rates has one column.
+func TestDoctorOneThread(t *testing.T) {
+	for threads, heads := range map[int]string{1: "1 thread", 2: "1 thread  2 threads"} {
+		var d diagnosis
+		d.Threads, d.Tiers = threads, []tierInfo{{Tier: "generic", FMAGFLOPS1: 1.5, FMAGFLOPSAll: 2.5}}
+		var b bytes.Buffer
+		d.print(&b)
+		assert.Contains(t, b.String(), "FMA GFLOP/s  "+heads+"\n")
+		assert.Equal(t, threads == 2, strings.Contains(b.String(), "2.5"))
+	}
+}
+
 // Long findings and fixes wrap within their column.
 func TestDoctorWraps(t *testing.T) {
 	d := diagnosis{Version: "v1"}
