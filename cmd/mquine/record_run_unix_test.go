@@ -162,7 +162,9 @@ func TestRecordRunWithoutInterval(t *testing.T) {
 	triples := must1(os.ReadFile(test))
 	require.NoError(t, os.WriteFile(test, triples[:bytes.IndexByte(triples, '\n')+1], 0o644))
 	small := []string{"--dim", "4", "--batch", "256", "--valid-every", "1", "--dropout", "0", "--epochs", "1"}
-	for _, args := range [][]string{{"families", "a", "small"}, {"--less", "a", "families", "b", "small", "--seed", "2"}} {
+	for _, args := range [][]string{
+		{"families", "a", "small"}, {"--less", "a", "families", "b", "small", "--seed", "2"},
+	} {
 		o := r.script(t, append(args, small...)...)
 		require.Zero(t, o.status, o.stderr)
 		var record struct {
