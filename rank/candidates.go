@@ -1,7 +1,9 @@
 package rank
 
 import (
+	"context"
 	"fmt"
+	"hash/maphash"
 	"slices"
 
 	"github.com/mquine/mquine/kg"
@@ -13,27 +15,38 @@ import (
 // with equal lists share a pass over the features of these entities. The features of other entities
 // are not computed.
 type Candidates struct {
-	lists [][]int32  // distinct
-	of    [2][]int32 // by side and relation, the number of a list counted from 1, or 0 for all entities
+	lists   [][]int32          // distinct
+	numbers map[uint64][]int32 // by hash of a list, the numbers of the lists with this hash, counted from 1
+	of      [2][]int32         // by side and relation, the number of a list, or 0 for all entities
 }
+
+// listSeed is the seed of the hashes of lists.
+var listSeed = maphash.MakeSeed()
 
 // NewCandidates returns candidates for a graph with the given number of relations. At first, every
 // entity is a candidate of every query.
 func NewCandidates(relations int) *Candidates {
-	return &Candidates{of: [2][]int32{make([]int32, relations), make([]int32, relations)}}
+	return &Candidates{
+		numbers: map[uint64][]int32{}, of: [2][]int32{make([]int32, relations), make([]int32, relations)},
+	}
 }
 
 // Observe restricts the candidates for a side of each relation to the entities on this side of the
-// relation's training triples in g. A relation without training triples has no candidates.
-func (c *Candidates) Observe(g *kg.Graph, side kg.Side) {
+// relation's training triples in g. A relation without training triples has no candidates. The only
+// error is the error of ctx.
+func (c *Candidates) Observe(ctx context.Context, g *kg.Graph, side kg.Side) error {
 	seen := make([][]int32, len(c.of[side]))
 	for _, t := range g.Splits[kg.Train] {
 		_, answer := t.Query(side)
 		seen[t.Relation] = append(seen[t.Relation], answer)
 	}
 	for r, entities := range seen {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
 		c.Restrict(side, int32(r), entities)
 	}
+	return nil
 }
 
 // Restrict makes the given entities the only candidates for a side of a relation, in place of an
@@ -56,12 +69,25 @@ func (c *Candidates) number(entities []int32) int32 {
 	list := slices.Clone(entities)
 	slices.Sort(list)
 	list = slices.Compact(list)
-	i := slices.IndexFunc(c.lists, func(other []int32) bool { return slices.Equal(list, other) })
-	if i < 0 {
-		i = len(c.lists)
-		c.lists = append(c.lists, list)
+	hash := hashOf(list)
+	same := c.numbers[hash]
+	for _, number := range same {
+		if slices.Equal(list, c.lists[number-1]) {
+			return number
+		}
 	}
-	return int32(i + 1)
+	c.lists = append(c.lists, list)
+	c.numbers[hash] = append(same, int32(len(c.lists)))
+	return int32(len(c.lists))
+}
+
+func hashOf(list []int32) uint64 {
+	var h maphash.Hash
+	h.SetSeed(listSeed)
+	for _, e := range list {
+		maphash.WriteComparable(&h, e)
+	}
+	return h.Sum64()
 }
 
 // Of returns the candidates of q in ascending order. all reports whether every entity is a

@@ -1,6 +1,7 @@
 package rank
 
 import (
+	"context"
 	"math/rand/v2"
 	"slices"
 	"testing"
@@ -19,7 +20,7 @@ import (
 // someCandidates returns restrictions of four kinds for a graph: one list for all queries, a list for
 // each side, a list for each side and relation, and the observed entities. Some lists of the third
 // kind are empty or contain all entities.
-func someCandidates(rng *rand.Rand, g *kg.Graph) map[string]*Candidates {
+func someCandidates(t *testing.T, rng *rand.Rand, g *kg.Graph) map[string]*Candidates {
 	n, r := g.Entities.Len(), g.Relations.Len()
 	draw := func(share float64) (list []int32) {
 		for e := range int32(n) {
@@ -42,8 +43,8 @@ func someCandidates(rng *rand.Rand, g *kg.Graph) map[string]*Candidates {
 	mixed.Restrict(kg.Head, 1, []int32{int32(rng.IntN(n))})
 	mixed.Restrict(kg.Head, 2, common)
 	observed := NewCandidates(r)
-	observed.Observe(g, kg.Tail)
-	observed.Observe(g, kg.Head)
+	require.NoError(t, observed.Observe(t.Context(), g, kg.Tail))
+	require.NoError(t, observed.Observe(t.Context(), g, kg.Head))
 	return map[string]*Candidates{"one list": one, "by side": sides, "by relation": mixed, "observed": observed}
 }
 
@@ -61,7 +62,7 @@ func TestCandidates(t *testing.T) {
 	for i := range 12 {
 		queries = append(queries, kg.Query{Side: kg.Side(i % 2), Relation: int32(i % 3), Anchor: int32(i)})
 	}
-	restrictions := someCandidates(rng, g)
+	restrictions := someCandidates(t, rng, g)
 	models := []model.Model{ranktest.Model(t, "mquine", 3, g, 1, ranktest.MatrixKinds[3])}
 	for i, c := range ranktest.VectorConfigs(6, g) {
 		models = append(models, ranktest.ModelOf(t, c, 2, ranktest.VectorKinds[i%4]))
@@ -142,4 +143,28 @@ func TestCandidatesErrors(t *testing.T) {
 	assert.ErrorContains(t, err, "candidates 3 to 20 are not among the model's 20 entities")
 	_, err = Predict(t.Context(), m, kgtest.Index(t, g), []kg.Query{{}}, Top{K: 1}, Options{Among: NewCandidates(3)})
 	assert.ErrorContains(t, err, "the candidates are for 3 relations, but the model has 2")
+}
+
+// TestDistinctLists checks that equal lists are stored once, that a list keeps its entities even
+// if another list has the same hash, and that Observe stops if the context has ended.
+func TestDistinctLists(t *testing.T) {
+	c := NewCandidates(4)
+	c.Restrict(kg.Tail, 0, []int32{3, 1})
+	c.numbers[hashOf([]int32{2})] = []int32{1}
+	c.Restrict(kg.Tail, 1, []int32{2})
+	c.Restrict(kg.Tail, 2, []int32{1, 3, 3})
+	c.Restrict(kg.Tail, 3, []int32{2, 2})
+	assert.Equal(t, [][]int32{{1, 3}, {2}}, c.lists)
+	for relation, want := range [][]int32{{1, 3}, {2}, {1, 3}, {2}} {
+		list, all := c.Of(kg.Query{Relation: int32(relation)})
+		assert.False(t, all)
+		assert.Equal(t, want, list)
+	}
+
+	g := ranktest.Graph(rand.New(rand.NewPCG(43, 4)), 20, 4, 60, 10, 10)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	before := len(c.lists)
+	assert.ErrorIs(t, c.Observe(ctx, g, kg.Head), context.Canceled)
+	assert.Len(t, c.lists, before)
 }

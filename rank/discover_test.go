@@ -113,7 +113,7 @@ func TestDiscover(t *testing.T) {
 			turn++
 			among := NewCandidates(3)
 			if name != "all" {
-				among = someCandidates(rng, g)[name]
+				among = someCandidates(t, rng, g)[name]
 			}
 			for scope := range Scope(3) {
 				d := Discovery{

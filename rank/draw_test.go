@@ -47,7 +47,7 @@ func TestSample(t *testing.T) {
 	sides := []kg.Side{kg.Head, kg.Tail}
 	// The tails of relation 0 keep all entities. Some targets are not candidates.
 	restricted := NewCandidates(3)
-	restricted.Observe(g, kg.Head)
+	require.NoError(t, restricted.Observe(t.Context(), g, kg.Head))
 	restricted.Restrict(kg.Tail, 1, []int32{0, 3, 5, 8, 13, 21, 22, 23, 30, 34, 44, 55, 59})
 	restricted.Restrict(kg.Tail, 2, []int32{2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26})
 	means := func(ranks []Rank, f Filter) (mr, mrr float64) {
@@ -136,7 +136,7 @@ func TestDrawOfPermutedEntities(t *testing.T) {
 		var among *Candidates
 		if restricted {
 			among = NewCandidates(2)
-			among.Observe(g, kg.Head)
+			require.NoError(t, among.Observe(t.Context(), g, kg.Head))
 			among.Restrict(kg.Tail, 1, []int32{0, 3, 5, 54, 56, 59}) // the same set in reverse
 		}
 		d := Sampling{Negatives: 4, Filter: All, Order: g.EntityOrder(), Seed: 1}

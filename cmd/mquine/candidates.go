@@ -189,8 +189,10 @@ func (s sideRestriction) apply(
 			return nil, fmt.Errorf("observed candidates need the train split, which data set %s does not have: "+
 				"put train.txt into %s, or list the candidates in a file", g.Name, g.Dir)
 		}
+		if err := among.Observe(ctx, g, side); err != nil {
+			return nil, err
+		}
 		most := 0
-		among.Observe(g, side)
 		for r := range g.Relations.Len() {
 			list, _ := among.Of(kg.Query{Side: side, Relation: int32(r)})
 			most = max(most, len(list))

@@ -69,7 +69,7 @@ func conformPredict(t *testing.T, devices []*cuda.Device) {
 		e.listRoom = c.room
 		o := rank.Options{Backend: backends[0], Threads: 2}
 		if i%3 == 2 {
-			o.Among = everyThird(g)
+			o.Among = everyThird(t, g)
 		}
 		want, err := rank.Predict(t.Context(), m, index, queries, rank.Top{K: c.k, FilterKnown: i%2 == 0}, o)
 		require.NoError(t, err)
@@ -91,14 +91,14 @@ func conformPredict(t *testing.T, devices []*cuda.Device) {
 
 // everyThird returns every third entity as the candidates for tails, and the observed entities as the
 // candidates for heads.
-func everyThird(g *kg.Graph) *rank.Candidates {
+func everyThird(t *testing.T, g *kg.Graph) *rank.Candidates {
 	c := rank.NewCandidates(g.Relations.Len())
 	var some []int32
 	for e := int32(0); int(e) < g.Entities.Len(); e += 3 {
 		some = append(some, e)
 	}
 	c.RestrictAll(kg.Tail, some)
-	c.Observe(g, kg.Head)
+	require.NoError(t, c.Observe(t.Context(), g, kg.Head))
 	return c
 }
 
