@@ -118,10 +118,17 @@ func (c *Candidates) check(m model.Config) error {
 		return fmt.Errorf("rank: the candidates are for %d relations, but the model has %d: "+
 			"make them with NewCandidates(%[2]d)", len(c.of[0]), m.Relations)
 	}
+	return c.checkEntities(m.Entities)
+}
+
+// checkEntities returns an error if the lists do not suit the given number of entities.
+func (c *Candidates) checkEntities(entities int) error {
+	if c == nil {
+		return nil
+	}
 	for _, list := range c.lists {
-		if n := len(list); n > 0 && (list[0] < 0 || int(list[n-1]) >= m.Entities) {
-			return fmt.Errorf("rank: candidates %d to %d are not among the model's %d entities",
-				list[0], list[n-1], m.Entities)
+		if n := len(list); n > 0 && (list[0] < 0 || int(list[n-1]) >= entities) {
+			return fmt.Errorf("rank: candidates %d to %d are not among the %d entities", list[0], list[n-1], entities)
 		}
 	}
 	return nil

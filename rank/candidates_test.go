@@ -140,7 +140,7 @@ func TestCandidatesErrors(t *testing.T) {
 	c := NewCandidates(2)
 	c.Restrict(kg.Tail, 1, []int32{3, 20})
 	_, err := Run(t.Context(), m, kgtest.Index(t, g), g.Splits[kg.Test], Options{Among: c})
-	assert.ErrorContains(t, err, "candidates 3 to 20 are not among the model's 20 entities")
+	assert.ErrorContains(t, err, "candidates 3 to 20 are not among the 20 entities")
 	_, err = Predict(t.Context(), m, kgtest.Index(t, g), []kg.Query{{}}, Top{K: 1}, Options{Among: NewCandidates(3)})
 	assert.ErrorContains(t, err, "the candidates are for 3 relations, but the model has 2")
 }

@@ -3,10 +3,14 @@ package rank
 import (
 	"context"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"slices"
 	"sync"
+	"unsafe"
 
+	"github.com/mquine/mquine/internal/proc"
+	"github.com/mquine/mquine/internal/text"
 	"github.com/mquine/mquine/kg"
 	"github.com/mquine/mquine/rank/internal/engine"
 )
@@ -39,21 +43,35 @@ type Sampling struct {
 // Draw draws candidates without replacement for each query of the triples, from the candidates that
 // the filter leaves for the query, without the target. It takes all of these if there are at most
 // d.Negatives. x is the index of the data set. Of the options it uses Sides, Among and Threads. Every
-// query has a separate random stream, so the result does not depend on the number of threads.
+// query has a separate random stream, so the result does not depend on the number of threads. It is an
+// error if the sample does not fit into memory.
 func Draw(ctx context.Context, x *kg.Index, triples []kg.Triple, d Sampling, o Options) (*Sample, error) {
 	n, f, order, among := d.Negatives, d.Filter, d.Order, o.Among
-	if n < 1 {
-		return nil, fmt.Errorf("rank: cannot draw %d candidates: draw at least 1", n)
-	}
 	o, err := o.withDefaults()
 	if err != nil {
 		return nil, err
 	}
+	if err := d.check(o); err != nil {
+		return nil, err
+	}
+	need, err := d.need(x, triples, o)
+	if err != nil {
+		return nil, err
+	}
+	err = proc.CheckMemory(fmt.Sprintf("drawing up to %s for each query", text.Plural(n, "candidate")),
+		"draw fewer candidates, rank fewer triples, or make more memory available", need)
+	if err != nil {
+		return nil, err
+	}
 	s, p := &Sample{Filter: f, Among: among}, newPlaces(order)
+	scratch := make([]map[int32]bool, o.Threads)
+	for w := range scratch {
+		scratch[w] = map[int32]bool{}
+	}
 	for _, side := range o.Sides {
 		s.Negatives[side] = make([][]int32, len(triples))
 		s.Population[side] = make([]int32, len(triples))
-		err := engine.InChunks(ctx, o.Threads, len(triples), 64, func(_, first, last int) {
+		err := engine.InChunks(ctx, o.Threads, len(triples), 64, func(w, first, last int) {
 			for i := first; i < last; i++ {
 				q, answer := triples[i].Query(side)
 				// A stream has the number 2i for tails and 2i + 1 for heads.
@@ -62,13 +80,13 @@ func Draw(ctx context.Context, x *kg.Index, triples []kg.Triple, d Sampling, o O
 				list, all := among.Of(q)
 				if all {
 					s.Population[side][i] = int32(len(order) - len(excluded))
-					s.Negatives[side][i] = p.entities(draw(rand.New(stream), excluded, len(order), n))
+					s.Negatives[side][i] = p.entities(draw(rand.New(stream), excluded, len(order), n, scratch[w]))
 					continue
 				}
 				list = p.ofList(list)
 				excluded = positions(list, excluded)
 				s.Population[side][i] = int32(len(list) - len(excluded))
-				drawn := draw(rand.New(stream), excluded, len(list), n)
+				drawn := draw(rand.New(stream), excluded, len(list), n, scratch[w])
 				for k, at := range drawn {
 					drawn[k] = list[at]
 				}
@@ -80,6 +98,60 @@ func Draw(ctx context.Context, x *kg.Index, triples []kg.Triple, d Sampling, o O
 		}
 	}
 	return s, nil
+}
+
+// check returns an error if d does not suit the options.
+func (d *Sampling) check(o Options) error {
+	if d.Negatives < 1 {
+		return fmt.Errorf("rank: cannot draw %d candidates: draw at least 1", d.Negatives)
+	}
+	for _, side := range o.Sides {
+		if side != kg.Tail && side != kg.Head {
+			return fmt.Errorf("rank: Draw draws entities, not on the %v side: set Sides to kg.Tail, kg.Head or both",
+				side)
+		}
+	}
+	listed := make([]bool, len(d.Order))
+	for _, e := range d.Order {
+		if e < 0 || int(e) >= len(listed) || listed[e] {
+			return fmt.Errorf("rank: entity %d of the %d in Sampling.Order is outside this number or occurs twice: "+
+				"list every entity once", e, len(listed))
+		}
+		listed[e] = true
+	}
+	return o.Among.checkEntities(len(d.Order))
+}
+
+// need returns the memory that a sample for the triples needs. It returns an error if d does not suit
+// their queries.
+func (d *Sampling) need(x *kg.Index, triples []kg.Triple, o Options) (proc.Need, error) {
+	const perCandidate = int64(unsafe.Sizeof(int32(0)))
+	const perQuery = int64(unsafe.Sizeof([]int32{}) + unsafe.Sizeof(int32(0))) // a list and a population
+	need, entities, relations := proc.Need{For: "candidates"}, len(d.Order), math.MaxInt32
+	if o.Among != nil {
+		relations = len(o.Among.of[0])
+	}
+	for _, side := range o.Sides {
+		for _, t := range triples {
+			if !within(t, entities, relations) {
+				return need, fmt.Errorf("rank: triple %v is outside the %d entities of Sampling.Order "+
+					"or the relations of Options.Among", t, entities)
+			}
+			q, _ := t.Query(side)
+			known := x.Answers(q).Entities
+			if n := len(known); n > 0 && int(known[n-1]) >= entities {
+				return need, fmt.Errorf("rank: Sampling.Order has %d entities and lacks entity %d, which answers "+
+					"query %v: list every entity once", entities, known[n-1], q)
+			}
+			candidates := entities
+			if list, all := o.Among.Of(q); !all {
+				candidates = len(list)
+			}
+			drawn := min(d.Negatives, max(0, candidates-len(known)-1))
+			need.Bytes += perQuery + int64(drawn)*perCandidate
+		}
+	}
+	return need, nil
 }
 
 // places holds the places of entities in an order.
@@ -155,12 +227,12 @@ func positions(list, entities []int32) []int32 {
 }
 
 // draw draws n of the entities that are not excluded, or all of them if there are at most n, and
-// returns them in ascending order.
-func draw(rng *rand.Rand, excluded []int32, entities, n int) []int32 {
+// returns them in ascending order. drawn is scratch memory: garbage would double the memory of a sample.
+func draw(rng *rand.Rand, excluded []int32, entities, n int, drawn map[int32]bool) []int32 {
 	left := entities - len(excluded)
 	n = min(n, left)
 	// Floyd's algorithm draws n distinct numbers below left (Bentley and Floyd, 1987).
-	drawn := make(map[int32]bool, n)
+	clear(drawn)
 	list := make([]int32, 0, n)
 	for last := left - n; last < left; last++ {
 		k := int32(rng.IntN(last + 1))

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/mquine/mquine/internal/proc/proctest"
 	"github.com/mquine/mquine/kg"
 	"github.com/mquine/mquine/kg/kgtest"
 	"github.com/mquine/mquine/rank/internal/ranktest"
@@ -20,7 +21,7 @@ func TestDraw(t *testing.T) {
 	excluded := []int32{0, 3, 4, 7}
 	counts := map[[2]int32]int{}
 	for i := range uint64(rounds) {
-		list := draw(rand.New(rand.NewPCG(1, i)), excluded, 8, 2)
+		list := draw(rand.New(rand.NewPCG(1, i)), excluded, 8, 2, map[int32]bool{})
 		require.Len(t, list, 2)
 		require.Less(t, list[0], list[1])
 		counts[[2]int32(list)]++
@@ -32,8 +33,8 @@ func TestDraw(t *testing.T) {
 		// The standard deviation of a count is below 29.
 		assert.InDelta(t, rounds/6, n, 145, "%v", pair)
 	}
-	assert.Equal(t, []int32{1, 2, 5, 6}, draw(rand.New(rand.NewPCG(1, 1)), excluded, 8, 5))
-	assert.Empty(t, draw(rand.New(rand.NewPCG(1, 1)), []int32{0, 1}, 2, 5))
+	assert.Equal(t, []int32{1, 2, 5, 6}, draw(rand.New(rand.NewPCG(1, 1)), excluded, 8, 5, map[int32]bool{}))
+	assert.Empty(t, draw(rand.New(rand.NewPCG(1, 1)), []int32{0, 1}, 2, 5, map[int32]bool{}))
 }
 
 // TestSample checks that the mean rank estimated from a sample is right on average, and that the
@@ -110,9 +111,57 @@ func TestSample(t *testing.T) {
 		}
 		assert.True(t, slices.IsSorted(list))
 	}
-	d.Negatives = 0
-	_, err = Draw(t.Context(), index, test, d, o)
-	assert.ErrorContains(t, err, "cannot draw 0 candidates")
+}
+
+// TestDrawErrors checks that Draw returns an error if its arguments do not suit each other, or if the
+// sample does not fit into memory.
+func TestDrawErrors(t *testing.T) {
+	const entities = 60
+	g := ranktest.Graph(rand.New(rand.NewPCG(50, 3)), entities, 3, 300, 10, 30)
+	test := g.Splits[kg.Test]
+	outside := NewCandidates(3)
+	outside.Restrict(kg.Tail, 2, []int32{7, entities})
+	known := kg.Triple{Head: 3, Relation: 1, Tail: 8}
+	g.Splits[kg.Train] = append(g.Splits[kg.Train], known)
+	index := kgtest.Index(t, g)
+	type request struct {
+		Sampling
+		Options
+		triples []kg.Triple
+	}
+	for want, change := range map[string]func(*request){
+		"cannot draw 0 candidates":                  func(r *request) { r.Sampling.Negatives = 0 },
+		"outside the 0 entities of Sampling.Order":  func(r *request) { r.Order = nil },
+		"entity 60 of the 60 in Sampling.Order":     func(r *request) { r.Order[9] = 60 },
+		"entity -1 of the 60 in Sampling.Order":     func(r *request) { r.Order[9] = -1 },
+		"is outside this number or occurs twice":    func(r *request) { r.Order[9] = r.Order[8] },
+		"not on the relation side: set Sides to kg": func(r *request) { r.Sides = []kg.Side{kg.Relation} },
+		"or the relations of Options.Among":         func(r *request) { r.Among = NewCandidates(1) },
+		"7 to 60 are not among the 60 entities":     func(r *request) { r.Among = outside },
+		"triple {60 0 1} is outside":                func(r *request) { r.triples[0] = kg.Triple{Head: 60, Tail: 1} },
+		"triple {1 0 -1} is outside":                func(r *request) { r.triples[0] = kg.Triple{Head: 1, Tail: -1} },
+		"triple {1 -1 1} is outside": func(r *request) {
+			r.triples[0] = kg.Triple{Head: 1, Relation: -1, Tail: 1}
+		},
+		"has 8 entities and lacks entity": func(r *request) {
+			r.Order = []int32{0, 1, 2, 3, 4, 5, 6, 7}
+			r.triples = []kg.Triple{{Head: known.Head, Relation: known.Relation, Tail: 0}}
+		},
+	} {
+		r := &request{
+			Sampling{Negatives: 5, Filter: All, Order: g.EntityOrder()}, Options{Threads: 2}, slices.Clone(test),
+		}
+		change(r)
+		_, err := Draw(t.Context(), index, r.triples, r.Sampling, r.Options)
+		assert.ErrorContains(t, err, want)
+	}
+
+	triples := slices.Repeat(test, 3000)
+	proctest.Leave(t, 33<<20)
+	d := Sampling{Negatives: 55, Filter: All, Order: g.EntityOrder()}
+	_, err := Draw(t.Context(), index, triples, d, Options{Threads: 2})
+	assert.ErrorContains(t, err, "drawing up to 55 candidates for each query needs about 4")
+	assert.ErrorContains(t, err, "but only 33 MiB is available (a limit of the test): draw fewer candidates")
 }
 
 // TestDrawOfPermutedEntities checks that the drawn candidates have the same labels if the entities are

@@ -80,7 +80,13 @@ func rankNeed(triples int, o Options) proc.Need {
 		sides = len(o.Sides)
 	}
 	const perRank = int64(unsafe.Sizeof(Rank{}) + unsafe.Sizeof(engine.Target{}) + unsafe.Sizeof(queryKey{}))
-	return proc.Need{For: "ranks", Bytes: int64((1+len(o.Tolerances))*sides*triples) * perRank}
+	queries := int64(sides * triples)
+	ranks := int64(1+len(o.Tolerances)) * queries
+	bytes := ranks * perRank
+	if o.Negatives != nil { // the plan refers to the lists once for each query and once for each rank
+		bytes += (queries + ranks) * int64(unsafe.Sizeof([]int32{}))
+	}
+	return proc.Need{For: "ranks", Bytes: bytes}
 }
 
 // Fit returns the resolved options with which Run ranks the given number of triples. Unless o sets

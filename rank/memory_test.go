@@ -85,11 +85,25 @@ func TestMemory(t *testing.T) {
 			return needs, func() error { _, err := Predict(t.Context(), m, x, asked, Top{K: k}, o); return err }
 		}
 	}
+	drawing := func(entities, triples, n int) prepare {
+		return func(t *testing.T) ([]proc.Need, func() error) {
+			d := Sampling{Negatives: n, Order: make([]int32, entities)}
+			for i := range d.Order {
+				d.Order[i] = int32(i)
+			}
+			x, asked, o := emptyIndex(entities), someTriples(triples, entities), memoryOptions(t)
+			o.Sides = []kg.Side{kg.Tail, kg.Head}
+			need, err := d.need(x, asked, o)
+			require.NoError(t, err)
+			return []proc.Need{need}, func() error { _, err := Draw(t.Context(), x, asked, d, o); return err }
+		}
+	}
 	proctest.CompareEstimates(t, []proctest.Job{
 		{Name: "features", Prepare: ranking("mquine", 20, 50_000, 16, func(*Options) {})},
 		{Name: "features of a distance", Prepare: ranking("transe-l1", 200, 50_000, 16, func(*Options) {})},
 		{Name: "slices", Prepare: ranking("mquine", 20, 100_000, 16, func(o *Options) { o.FeatureMemory = 100 << 20 })},
 		{Name: "ranks", Prepare: ranking("distmult", 2, 1000, 900_000, func(*Options) {})},
+		{Name: "samples", Prepare: drawing(2000, 20_000, 1000)},
 		{Name: "predictions", Prepare: predicting(2000, 3000, 2000, 0)},
 		{Name: "lists between slices", Prepare: predicting(6000, 3000, 1000, 250_000)},
 	})

@@ -152,11 +152,17 @@ func (r *relationRanker) count(ctx context.Context, w model.Worker, relation int
 func checkTriples(m model.Model, triples []kg.Triple) error {
 	c := m.Config()
 	for _, t := range triples {
-		if t.Head < 0 || t.Tail < 0 || t.Relation < 0 ||
-			int(t.Head) >= c.Entities || int(t.Tail) >= c.Entities || int(t.Relation) >= c.Relations {
+		if !within(t, c.Entities, c.Relations) {
 			return fmt.Errorf("rank: triple %v is outside the model's %d entities and %d relations",
 				t, c.Entities, c.Relations)
 		}
 	}
 	return nil
+}
+
+// within reports whether the identifiers of a triple are below the given numbers of entities and
+// relations.
+func within(t kg.Triple, entities, relations int) bool {
+	return t.Head >= 0 && t.Tail >= 0 && t.Relation >= 0 &&
+		int(t.Head) < entities && int(t.Tail) < entities && int(t.Relation) < relations
 }

@@ -60,6 +60,7 @@ func TestTooLittleMemory(t *testing.T) {
 		{"tune --data DATA --space SPACE --trials 2 --out NEW",
 			"recipes that do not fit into memory: training mquine, d = 128, "},
 		{"eval CKPT --data DATA --ranks NEW", "ranking with mquine, d = 20, "},
+		{"eval CKPT --data DATA --sample 5000 --json NEW", "drawing up to 5,000 candidates for each query "},
 		{"compare CKPT CKPT --data DATA --json NEW", "ranking with mquine, d = 20, "},
 		{"predict CKPT --data DATA --head g082_e00000 --relation r00", "predicting with mquine, d = 20, "},
 		{"data make zipf --out NEW --entities 1000000", "generating a graph like YAGO3-10 with 1,000,000 entities "},
