@@ -183,7 +183,7 @@ type search struct {
 	finished    int // finished queries, including the queries of the interrupted search
 
 	mu   sync.Mutex
-	best map[int32]*topTriples // by relation, or 0 for the graph
+	best map[int32]*topK[Discovered] // by relation, or 0 for the graph
 }
 
 // most returns the largest number of queries in a batch. listed says that the lists of all queries of
@@ -226,7 +226,7 @@ func (s *search) fit() (err error) {
 
 // resume continues from the state of an interrupted search, if there is one.
 func (s *search) resume() error {
-	s.best = map[int32]*topTriples{}
+	s.best = map[int32]*topK[Discovered]{}
 	from := s.Resume
 	if from == nil {
 		return nil
@@ -243,7 +243,7 @@ func (s *search) resume() error {
 		q, _ := t.Triple.Query(s.Side)
 		group := s.group(q)
 		_, asked := slices.BinarySearch(s.Relations, q.Relation)
-		if !asked || s.Scope == PerQuery || len(group.heap) == s.K {
+		if !asked || s.Scope == PerQuery || group.full() {
 			return errors.New("rank: the state is from a search for other triples")
 		}
 		group.add(t)
@@ -351,7 +351,7 @@ func (s *search) searchBatch(ctx context.Context, batch []kg.Query) error {
 }
 
 // snapshot copies the best triples so far if an engine may fail.
-func (s *search) snapshot() map[int32]*topTriples {
+func (s *search) snapshot() map[int32]*topK[Discovered] {
 	if s.options.Engine == nil {
 		return nil
 	}
@@ -419,15 +419,26 @@ func (s *search) discovered(w model.Worker, q kg.Query, best []engine.Contender)
 }
 
 // group returns the best triples of q's scope. The caller holds the lock.
-func (s *search) group(q kg.Query) *topTriples {
+func (s *search) group(q kg.Query) *topK[Discovered] {
 	key := q.Relation
 	if s.Scope == PerGraph {
 		key = 0
 	}
 	if s.best[key] == nil {
-		s.best[key] = &topTriples{k: s.K, standardised: s.Standardise}
+		s.best[key] = &topK[Discovered]{k: s.K, compare: s.compare}
 	}
 	return s.best[key]
+}
+
+// compare orders triples, the best first.
+func (s *search) compare(a, b Discovered) int {
+	byScore := cmp.Compare(b.Score, a.Score)
+	if s.Standardise {
+		// Different scores can have the same z-score. The lists of queries are in the order of scores.
+		byScore = cmp.Or(cmp.Compare(b.Z, a.Z), byScore)
+	}
+	return cmp.Or(byScore, cmp.Compare(a.Triple.Relation, b.Triple.Relation),
+		cmp.Compare(a.Triple.Head, b.Triple.Head), cmp.Compare(a.Triple.Tail, b.Triple.Tail))
 }
 
 // merge adds the list of a query to the best triples of its scope.
@@ -447,18 +458,23 @@ func (s *search) merge(w model.Worker, _ int, q kg.Query, best []engine.Contende
 // floor returns a reference score below which no answer to q is among the best of its scope.
 func (s *search) floor(w model.Worker, q kg.Query) float64 {
 	s.mu.Lock()
-	least, full := s.group(q).least()
+	group := s.group(q)
+	full := group.full()
+	var worst Discovered
+	if full {
+		worst = group.heap[0]
+	}
 	s.mu.Unlock()
 	if !full {
 		return math.Inf(-1)
 	}
 	if !s.Standardise {
-		return least
+		return worst.Score
 	}
 	mean, deviation := s.moments(w, q)
 	return engine.Lowest(func(reference float64) bool {
 		// Score may return NaN for a reference score that no triple has.
-		return !(standardised(s.model.Score(reference), mean, deviation) < least)
+		return !(standardised(s.model.Score(reference), mean, deviation) < worst.Z)
 	})
 }
 
@@ -482,68 +498,4 @@ func standardised(score, mean, deviation float64) float64 {
 		return 0
 	}
 	return (score - mean) / deviation
-}
-
-// topTriples holds the k best triples so far, as a heap with the worst first.
-type topTriples struct {
-	k            int
-	standardised bool
-	heap         []Discovered
-}
-
-// compare orders triples, the best first.
-func (t *topTriples) compare(a, b Discovered) int {
-	byScore := cmp.Compare(b.Score, a.Score)
-	if t.standardised {
-		// Different scores can have the same z-score. The lists of queries are in the order of scores.
-		byScore = cmp.Or(cmp.Compare(b.Z, a.Z), byScore)
-	}
-	return cmp.Or(byScore, cmp.Compare(a.Triple.Relation, b.Triple.Relation),
-		cmp.Compare(a.Triple.Head, b.Triple.Head), cmp.Compare(a.Triple.Tail, b.Triple.Tail))
-}
-
-// least returns the score, or the z-score, that a triple must reach. full reports whether there are k
-// triples.
-func (t *topTriples) least() (least float64, full bool) {
-	if len(t.heap) < t.k {
-		return 0, false
-	}
-	if t.standardised {
-		return t.heap[0].Z, true
-	}
-	return t.heap[0].Score, true
-}
-
-// add adds a triple, unless k triples are better.
-func (t *topTriples) add(d Discovered) {
-	h := t.heap
-	if len(h) < t.k {
-		h = append(h, d)
-		for i := len(h) - 1; i > 0 && t.compare(h[i], h[(i-1)/2]) > 0; i = (i - 1) / 2 {
-			h[i], h[(i-1)/2] = h[(i-1)/2], h[i]
-		}
-		t.heap = h
-		return
-	}
-	if t.compare(d, h[0]) > 0 {
-		return
-	}
-	h[0] = d
-	for i := 0; ; {
-		child := 2*i + 1
-		if child+1 < len(h) && t.compare(h[child+1], h[child]) > 0 {
-			child++
-		}
-		if child >= len(h) || t.compare(h[i], h[child]) > 0 {
-			return
-		}
-		h[i], h[child] = h[child], h[i]
-		i = child
-	}
-}
-
-// sorted returns the triples, the best first.
-func (t *topTriples) sorted() []Discovered {
-	slices.SortFunc(t.heap, t.compare)
-	return t.heap
 }

@@ -7,8 +7,11 @@ import (
 	"slices"
 	"sync/atomic"
 	"time"
+	"unsafe"
 
 	"github.com/mquine/mquine/internal/fault"
+	"github.com/mquine/mquine/internal/proc"
+	"github.com/mquine/mquine/internal/text"
 	"github.com/mquine/mquine/kg"
 	"github.com/mquine/mquine/model"
 	"github.com/mquine/mquine/rank/internal/engine"
@@ -36,16 +39,29 @@ func PredictRelations(
 		return nil, err
 	}
 	order, relations := byHead(triples), m.Config().Relations
+	const mostScores = 1 << 20
+	size := max(1, min(len(order), relationChunk, mostScores/relations)) // triples in a chunk
+	err = proc.CheckMemory(fmt.Sprintf("predicting relations among %s", text.Comma(relations)),
+		"ask for fewer answers or fewer queries, or make more memory available",
+		proc.Need{For: "answers", Bytes: int64(len(triples)) * int64(min(top.K, relations)) *
+			int64(unsafe.Sizeof(Prediction{}))},
+		proc.Need{For: "scores", Bytes: 8 * int64(size) * int64(relations)})
+	if err != nil {
+		return nil, err
+	}
 	var done atomic.Int64
 	defer o.relationProgress(time.Now(), len(triples)*relations, &done)()
 	lists := make([][]Prediction, len(triples))
 	j := o.job(m, engine.Plan{})
 	workers := engine.NewWorkers(j)
-	scores := make([][]float64, min(len(order), relationChunk)) // by triple of a chunk and relation
-	for i := range scores {
-		scores[i] = make([]float64, relations)
+	scores := make([]float64, size*relations) // by triple of a chunk and relation
+	best := make([]topK[Prediction], o.Threads)
+	for w := range best {
+		best[w] = topK[Prediction]{k: top.K, compare: func(a, b Prediction) int {
+			return cmp.Or(cmp.Compare(b.Score, a.Score), cmp.Compare(a.Answer, b.Answer))
+		}}
 	}
-	for chunk := range slices.Chunk(order, relationChunk) {
+	for chunk := range slices.Chunk(order, size) {
 		err := engine.Parallel(ctx, o.Threads, relations, func(ctx context.Context, w, relation int) error {
 			worker := workers.Get(w)
 			for n, i := range chunk {
@@ -53,7 +69,7 @@ func PredictRelations(
 					return ctx.Err()
 				}
 				q := kg.Query{Side: kg.Tail, Relation: int32(relation), Anchor: triples[i].Head}
-				scores[n][relation] = worker.Reference(q, triples[i].Tail)
+				scores[n*relations+relation] = worker.Reference(q, triples[i].Tail)
 			}
 			done.Add(int64(len(chunk)))
 			return nil
@@ -61,22 +77,28 @@ func PredictRelations(
 		if err = cmp.Or(err, j.CheckScores()); err != nil {
 			return nil, err
 		}
-		for n, i := range chunk {
-			lists[i] = bestRelations(x, triples[i], scores[n], top)
+		err = engine.InChunks(ctx, o.Threads, len(chunk), 1, func(w, n, _ int) {
+			lists[chunk[n]] = bestRelations(&best[w], x, triples[chunk[n]], scores[n*relations:][:relations], top)
+		})
+		if err != nil {
+			return nil, err
 		}
 	}
 	return lists, nil
 }
 
-// bestRelations returns the relations with the highest scores between the head and the tail of t.
-func bestRelations(x *kg.Index, t kg.Triple, scores []float64, top Top) []Prediction {
-	all := make([]Prediction, 0, len(scores))
+// bestRelations returns the relations with the highest scores between the head and the tail of t. best
+// is scratch memory.
+func bestRelations(best *topK[Prediction], x *kg.Index, t kg.Triple, scores []float64, top Top) []Prediction {
+	best.heap = best.heap[:0]
 	for relation, score := range scores {
+		if best.full() && score <= best.heap[0].Score {
+			continue
+		}
 		t.Relation = int32(relation)
 		if known := x.Splits(t) != 0; !known || !top.FilterKnown {
-			all = append(all, Prediction{t.Relation, score, known})
+			best.add(Prediction{t.Relation, score, known})
 		}
 	}
-	slices.SortStableFunc(all, func(a, b Prediction) int { return cmp.Compare(b.Score, a.Score) })
-	return slices.Clone(all[:min(top.K, len(all))])
+	return slices.Clone(best.sorted())
 }

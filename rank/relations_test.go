@@ -3,12 +3,14 @@ package rank
 import (
 	"context"
 	"math/rand/v2"
+	"runtime"
 	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/mquine/mquine/internal/proc/proctest"
 	"github.com/mquine/mquine/kernel"
 	"github.com/mquine/mquine/kg"
 	"github.com/mquine/mquine/kg/kgtest"
@@ -177,6 +179,28 @@ func TestPredictRelations(t *testing.T) {
 	}
 }
 
+// TestPredictManyRelations checks that the predictions for many triples among many relations equal the
+// predictions for one triple, and that their scores do not take up memory all at once.
+func TestPredictManyRelations(t *testing.T) {
+	const relations, bytes = 4096, 16 << 20
+	g := ranktest.Graph(rand.New(rand.NewPCG(5, 5)), 12, relations, relationChunk, 30, 40)
+	index, asked := kgtest.Index(t, g), g.Splits[kg.Train][:relationChunk]
+	m := ranktest.Model(t, "distmult", 1, g, 7, ranktest.VectorKinds[2])
+	top, o := Top{K: 3, FilterKnown: true}, Options{Threads: 2}
+	require.Greater(t, 8*relations*len(asked), bytes)
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	got, err := PredictRelations(t.Context(), m, index, asked, top, o)
+	runtime.ReadMemStats(&after)
+	require.NoError(t, err)
+	assert.Less(t, after.TotalAlloc-before.TotalAlloc, uint64(bytes))
+	for _, i := range []int{0, 255, 256, len(asked) - 1} {
+		want, err := PredictRelations(t.Context(), m, index, asked[i:i+1], top, o)
+		require.NoError(t, err)
+		require.Equal(t, want[0], got[i])
+	}
+}
+
 func TestPredictRelationsErrors(t *testing.T) {
 	g := ranktest.Graph(rand.New(rand.NewPCG(5, 4)), 6, 2, 9, 1, 1)
 	m := ranktest.Model(t, "distmult", 4, g, 7, ranktest.VectorKinds[0])
@@ -189,4 +213,8 @@ func TestPredictRelationsErrors(t *testing.T) {
 	cancel()
 	_, err = PredictRelations(ctx, m, index, asked, Top{K: 1}, Options{})
 	require.ErrorIs(t, err, context.Canceled)
+	proctest.Leave(t, 33<<20)
+	_, err = PredictRelations(t.Context(), m, index, slices.Repeat(asked, 800_000), Top{K: 7}, Options{})
+	require.ErrorContains(t, err, "predicting relations among 2 needs about 37 MiB of memory (answers 37 MiB), "+
+		"but only 33 MiB is available (a limit of the test): ask for fewer answers or fewer queries")
 }
