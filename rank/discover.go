@@ -201,15 +201,15 @@ func (s *search) most(listed bool) int {
 
 // fit is like Fit but serves Discover. It sets the options and the number of queries in a batch.
 func (s *search) fit() (err error) {
-	kept, listed := int64(s.K), s.most(true)
+	all, listed := int64(s.queries)*int64(s.k), s.most(true)
+	kept := min(int64(s.K), all)
 	switch s.Scope {
 	case PerQuery:
 		kept = int64(listed) * int64(s.k)
 	case PerRelation:
 		kept *= int64(len(s.Relations))
 	}
-	triples := proc.Need{For: "triples", Bytes: min(kept, int64(s.queries)*int64(s.k)) *
-		int64(unsafe.Sizeof(Discovered{}))}
+	triples := proc.Need{For: "triples", Bytes: min(kept, all) * int64(unsafe.Sizeof(Discovered{}))}
 	w := fitted{
 		work: "discovering", advice: "ask for fewer triples, or make more memory available",
 		outcome: []proc.Need{triples}, threads: s.options.Threads, queries: min(listed, s.queries),

@@ -322,6 +322,27 @@ func TestDiscoverFallbackFits(t *testing.T) {
 	assert.ErrorContains(t, err, "but only 33 MiB is available (a limit of the test): ask for fewer triples")
 }
 
+// TestDiscoverAllTriples checks that the largest K keeps all triples, and that a search for them needs
+// memory for all of them.
+func TestDiscoverAllTriples(t *testing.T) {
+	const entities = 1000
+	g := ranktest.Graph(rand.New(rand.NewPCG(45, 5)), entities, 2, 200, 10, 30)
+	m := ranktest.Model(t, "distmult", 2, g, 1, ranktest.VectorKinds[0])
+	for scope := range Scope(3) {
+		d := Discovery{Relations: []int32{0, 1}, K: math.MaxInt, Scope: scope}
+		s, err := newSearch(t.Context(), m, kgtest.Index(t, g), d, memoryOptions(t), nil)
+		require.NoError(t, err)
+		assert.Equal(t, entities, s.k)
+		if scope == PerQuery {
+			continue
+		}
+		proctest.Leave(t, 33<<20)
+		_, err = newSearch(t.Context(), m, kgtest.Index(t, g), d, memoryOptions(t), nil)
+		assert.ErrorContains(t, err, "triples 76 MiB", scope)
+		proctest.Leave(t, 8<<30)
+	}
+}
+
 // TestDiscoverBatches checks that batches are smaller if the lists of all their queries are in memory
 // at once, and that the lists count as memory.
 func TestDiscoverBatches(t *testing.T) {
