@@ -122,7 +122,7 @@ func Compare(ctx context.Context, base, other []rank.Rank, o CompareOptions) (Co
 	for i, m := range groups {
 		for _, s := range sides {
 			c := Contrast{By: names[i].by, Group: names[i].group, Side: s}
-			p.observe(&c, m.on(s))
+			p.sizes = append(p.sizes, p.observe(&c, m.on(s)))
 			contrasts = append(contrasts, c)
 		}
 	}
@@ -161,16 +161,19 @@ type pairing struct {
 	metrics     []comparedMetric
 	clusters    []int32 // the cluster of each rank
 	count       int     // the number of clusters
+	// sizes are the means of the absolute differences, by contrast and metric.
+	sizes [][]float64
 }
 
 func (p *pairing) ranks(i int32) (base, other float64) {
 	return p.o.Ties.Rank(&p.base[i], p.o.Filter), p.o.Ties.Rank(&p.other[i], p.o.Filter)
 }
 
-// observe fills in the counts and the observed metrics of the given queries.
-func (p *pairing) observe(c *Contrast, of []int32) {
+// observe fills in the counts and the observed metrics of the given queries. It returns the mean of the
+// absolute differences of each metric.
+func (p *pairing) observe(c *Contrast, of []int32) (sizes []float64) {
 	c.N, c.ClusterCount = len(of), countClusters(p.clusters, of)
-	sums := make([]struct{ base, other, difference float64 }, len(p.metrics))
+	sums := make([]struct{ base, other, difference, size float64 }, len(p.metrics))
 	for _, i := range of {
 		base, other := p.ranks(i)
 		switch {
@@ -186,6 +189,7 @@ func (p *pairing) observe(c *Contrast, of []int32) {
 			sums[m].base += b
 			sums[m].other += o
 			sums[m].difference += o - b
+			sums[m].size += math.Abs(o - b)
 		}
 	}
 	n := float64(c.N)
@@ -194,7 +198,9 @@ func (p *pairing) observe(c *Contrast, of []int32) {
 			Metric: metric.name, Base: ratio(sums[m].base, n), Other: ratio(sums[m].other, n),
 			Difference: ratio(sums[m].difference, n), CI: [2]Number{undefined, undefined}, P: undefined,
 		})
+		sizes = append(sizes, sums[m].size/n)
 	}
+	return sizes
 }
 
 // infer fills in the intervals and p-values of the contrasts. The contrasts are sorted by group,
@@ -206,13 +212,13 @@ func (p *pairing) infer(ctx context.Context, groups []members, contrasts []Contr
 		draws  int
 		signed bool
 		fill   func(w weights, k, number int)
-		finish func(c *Contrast, d *MetricDifference, means []float64)
+		finish func(c *Contrast, d *MetricDifference, size float64, means []float64)
 	}{
-		{resamples, false, drawClusters, func(c *Contrast, d *MetricDifference, means []float64) {
+		{resamples, false, drawClusters, func(c *Contrast, d *MetricDifference, _ float64, means []float64) {
 			d.CI = percentileInterval(means, c.tail())
 		}},
-		{permutations, true, drawSigns, func(_ *Contrast, d *MetricDifference, means []float64) {
-			d.P = pValue(means, float64(d.Difference))
+		{permutations, true, drawSigns, func(_ *Contrast, d *MetricDifference, size float64, means []float64) {
+			d.P = pValue(means, float64(d.Difference), size)
 		}},
 	} {
 		for first := 0; first < len(groups); {
@@ -230,12 +236,13 @@ func (p *pairing) infer(ctx context.Context, groups []members, contrasts []Contr
 			}
 			err := each(ctx, len(chunk), p.o.Threads, func(i int) {
 				for s := range sides {
-					c := &contrasts[(start+i)*len(sides)+s]
+					at := (start+i)*len(sides) + s
+					c := &contrasts[at]
 					if c.N == 0 {
 						continue
 					}
 					for m := range p.metrics {
-						method.finish(c, &c.Metrics[m], chunk[i].means[s*len(p.metrics)+m])
+						method.finish(c, &c.Metrics[m], p.sizes[at][m], chunk[i].means[s*len(p.metrics)+m])
 					}
 				}
 			})
@@ -289,10 +296,12 @@ func drawSigns(w weights, k, permutation int) {
 }
 
 // pValue returns the share of means that are at least as far from 0 as observed, where observed
-// itself counts as one more mean.
-func pValue(means []float64, observed float64) Number {
-	const rounding = 1e-9 // equal means may differ by rounding errors
-	least := math.Abs(observed) * (1 - rounding)
+// itself counts as one more mean. size is the mean of the absolute differences.
+func pValue(means []float64, observed, size float64) Number {
+	// Equal means may differ by rounding errors, and a mean of 0 may consist of nothing else. These errors
+	// are proportional to size.
+	const relative, ofSize = 1e-9, 1e-12
+	least := math.Abs(observed)*(1-relative) - ofSize*size
 	extreme := 1
 	for _, m := range means {
 		if math.Abs(m) >= least {

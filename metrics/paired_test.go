@@ -3,6 +3,7 @@ package metrics
 import (
 	"context"
 	"math"
+	"math/big"
 	"math/rand/v2"
 	"slices"
 	"testing"
@@ -159,11 +160,55 @@ func TestPermutationTestAgainstAllPermutations(t *testing.T) {
 // The p-values are computed by hand. Equal sums may differ by rounding errors if their terms are
 // added in different orders.
 func TestPValue(t *testing.T) {
-	assert.Equal(t, Number(3)/5, pValue([]float64{1, -2, 0.5, 0}, 1))
-	assert.Equal(t, Number(3)/5, pValue([]float64{1, -2, 0.5, 0}, -1))
+	assert.Equal(t, Number(3)/5, pValue([]float64{1, -2, 0.5, 0}, 1, 1))
+	assert.Equal(t, Number(3)/5, pValue([]float64{1, -2, 0.5, 0}, -1, 1))
 	tenth, fifth, rest := 0.1, 0.2, 0.3
 	require.NotEqual(t, tenth+fifth, rest)
-	assert.Equal(t, Number(3)/4, pValue([]float64{rest, -rest, 0}, tenth+fifth))
+	assert.Equal(t, Number(3)/4, pValue([]float64{rest, -rest, 0}, tenth+fifth, rest))
+	assert.Equal(t, Number(1), pValue([]float64{0, 1, -1}, tenth+fifth-rest, rest))
+	assert.Equal(t, Number(1), pValue([]float64{0, 0, 0}, 0, 0))
+}
+
+// TestPermutationTestNearZero compares p-values with the share of all permutations in rational
+// arithmetic, for differences of MRR that are 0 or nearly so.
+func TestPermutationTestNearZero(t *testing.T) {
+	for better := range 7 {
+		const n = 10
+		base, other := make([]rank.Rank, n), make([]rank.Rank, n)
+		differences := make([]*big.Rat, n)
+		for i := range n {
+			base[i] = rank.Rank{Triple: kg.Triple{Head: int32(i), Tail: int32(i)}}
+			other[i] = base[i]
+			to := int64(6)
+			if i < better {
+				to = 2
+			}
+			base[i].Better[rank.All], other[i].Better[rank.All] = 3-1, int32(to-1)
+			differences[i] = new(big.Rat).Sub(big.NewRat(1, to), big.NewRat(1, 3))
+		}
+		sum := func(signs uint) *big.Rat {
+			total := new(big.Rat)
+			for i, d := range differences {
+				if signs>>i&1 != 0 {
+					total.Sub(total, d)
+				} else {
+					total.Add(total, d)
+				}
+			}
+			return total.Abs(total)
+		}
+		extreme := 0
+		for signs := range uint(1 << n) {
+			if sum(signs).Cmp(sum(0)) >= 0 {
+				extreme++
+			}
+		}
+		exact := float64(extreme) / (1 << n)
+		c, err := Compare(t.Context(), base, other, CompareOptions{Sides: rank.TailSide, Filter: rank.All})
+		require.NoError(t, err)
+		assert.InDelta(t, exact, float64(c.Whole[0].Metrics[0].P),
+			4*math.Sqrt(exact*(1-exact)/permutations)+1./permutations, "%d better ranks", better)
+	}
 }
 
 // The interval of a difference equals the result of a straightforward resampling.
