@@ -169,6 +169,9 @@ func platt(examples []Example) *Calibration {
 // standardise returns the mean and the standard deviation of the scores. The deviation is 1 if all
 // scores are equal.
 func standardise(examples []Example) (mean, deviation float64) {
+	if !slices.ContainsFunc(examples, func(e Example) bool { return e.Score != examples[0].Score }) {
+		return examples[0].Score, 1 // rounding errors of the mean would be the deviation
+	}
 	n := float64(len(examples))
 	for _, e := range examples {
 		mean += e.Score / n

@@ -192,6 +192,25 @@ func TestPlatt(t *testing.T) {
 	}
 }
 
+// TestPlattOfEqualScores checks that equal scores get the slope 0 and the mean of the smoothed targets,
+// even if their mean is not exact.
+func TestPlattOfEqualScores(t *testing.T) {
+	const positives, n = 6, 10
+	examples, mean := make([]Example, n), 0.0
+	for i := range examples {
+		examples[i] = Example{Score: 0.1, True: i < positives}
+		mean += examples[i].Score / n
+	}
+	require.NotEqual(t, 0.1, mean)
+	c, err := Calibrate(Platt, examples)
+	require.NoError(t, err)
+	assert.Zero(t, c.Slope)
+	want := (positives*7./8 + (n-positives)*1./6) / n
+	for _, score := range []float64{-1, 0.1, 1} {
+		assert.InDelta(t, want, c.Probability(score), 1e-9)
+	}
+}
+
 // Platt's method also calibrates scores far from 1, and scores that separate the classes or order
 // them wrongly.
 func TestPlattOfExtremes(t *testing.T) {
