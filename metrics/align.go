@@ -33,6 +33,9 @@ func Align(ranks []rank.Rank, triples []kg.Triple, sides []kg.Side) (aligned []r
 	aligned = make([]rank.Rank, 0, len(sides)*len(triples))
 	for s, side := range sides {
 		switch n := given[side]; {
+		case n == 0 && len(ranks) > 0 && restricted:
+			return nil, nil, fmt.Errorf("it has no ranks on side %v, which was not ranked or whose queries were all "+
+				"left out: choose side %v", side, ranks[0].Side)
 		case n == 0 && len(ranks) > 0:
 			return nil, nil, fmt.Errorf("it has ranks on side %v but not on side %v: choose the same side",
 				ranks[0].Side, side)

@@ -276,6 +276,10 @@ func TestAlignRestricted(t *testing.T) {
 	assert.Equal(t, left[3:], got)
 	assert.Equal(t, []int{2}, missing)
 
+	_, _, err = Align(left[3:], triples, rank.BothSides.List())
+	assert.EqualError(t, err, "it has no ranks on side tail, which was not ranked or whose queries were all left out: "+
+		"choose side head")
+
 	_, _, err = Align(left, slices.Concat(triples[:2], g.Splits[kg.Train][:2]), rank.TailSide.List())
 	assert.EqualError(t, err, "other triples have 2 ranks on side tail: rank the same split")
 	left[0].Triple = triples[2] // twice, although the split has it once
