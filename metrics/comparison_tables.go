@@ -258,6 +258,7 @@ func (r *ComparisonReport) explanation(o TableOptions) []string {
 // them.
 func (r *ComparisonReport) writeCSV(w io.Writer) error {
 	var rows [][]string
+	tolerance := r.Checkpoints[0].Tolerance // of all ranks
 	for _, c := range r.Comparisons {
 		for _, of := range slices.Concat(c.Whole, c.Groups) {
 			for _, m := range of.Metrics {
@@ -267,16 +268,18 @@ func (r *ComparisonReport) writeCSV(w io.Writer) error {
 					strconv.Itoa(of.Losses), strconv.Itoa(of.Equal),
 					m.Metric, exact(m.Base), exact(m.Other), exact(m.Difference), exact(m.CI[0]), exact(m.CI[1]),
 					exact(m.P), r.Provenance.Bootstrap.By.String(), strconv.Itoa(of.Clusters), exact(of.Effective),
-					strconv.FormatBool(r.Restricted()),
+					strconv.FormatBool(r.Restricted()), exact(Number(tolerance.Absolute)),
+					exact(Number(tolerance.Relative)),
 				})
 			}
 		}
 	}
-	return text.WriteRecords(w, CSV, []string{
+	header := []string{
 		"data", "split", "filter", "ties", "base", "other", "by", "group", "label", "side", "n", "wins", "losses",
 		"equal", "metric", "base_value", "other_value", "difference", "ci_low", "ci_high", "p",
 		"ci_by", "clusters", "effective_clusters", "restricted",
-	}, slices.Values(rows))
+	}
+	return text.WriteRecords(w, CSV, append(header, toleranceColumns...), slices.Values(rows))
 }
 
 // AddLabels adds readable labels of opaque identifiers to groups and queries.

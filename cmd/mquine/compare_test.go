@@ -246,10 +246,11 @@ func TestCompareCIBy(t *testing.T) {
 	o = succeed(t, append(compare, "--ci-by", "relation", "--format", "csv")...)
 	records, err := csv.NewReader(strings.NewReader(o.stdout)).ReadAll()
 	require.NoError(t, err)
-	assert.Equal(t, []string{"ci_low", "ci_high", "p", "ci_by", "clusters", "effective_clusters", "restricted"},
-		records[0][18:])
+	assert.Equal(t, []string{"ci_low", "ci_high", "p", "ci_by", "clusters", "effective_clusters", "restricted",
+		"tolerance_absolute", "tolerance_relative"}, records[0][18:])
 	assert.Equal(t, []string{"relation", strconv.Itoa(together.Clusters)}, records[1][21:23])
 	assert.Equal(t, []string{"", ""}, records[1][18:20])
+	assert.Equal(t, []string{"false", "0", "0"}, records[1][24:])
 }
 
 // Ranks files in place of checkpoints give the same comparison.
@@ -375,6 +376,11 @@ func TestCompareTolerance(t *testing.T) {
 		"rounded ties. In brackets: 95\\% bootstrap intervals, 1,000 resamples by query. Nearly equal scores count as "+
 			"equal.}\n")
 	assert.Contains(t, string(must1(os.ReadFile(w.path("c.json")))), `"absolute": 0.00001`)
+	records, err := csv.NewReader(strings.NewReader(succeed(t, append(compare, "--format", "csv")...).stdout)).ReadAll()
+	require.NoError(t, err)
+	for _, record := range records[1:] {
+		assert.Equal(t, []string{"false", "1e-05", "0.0001"}, record[24:])
+	}
 }
 
 // Ranks files identify their candidates by the labels, regardless of the order of the candidates and
