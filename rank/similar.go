@@ -7,8 +7,10 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"unsafe"
 
 	"github.com/mquine/mquine/internal/fault"
+	"github.com/mquine/mquine/internal/proc"
 	"github.com/mquine/mquine/internal/text"
 	"github.com/mquine/mquine/kernel"
 	"github.com/mquine/mquine/kg"
@@ -46,7 +48,8 @@ type Neighbour struct {
 // tensors, one after the other, as in exports. Compared uses φ instead, and needs a model whose
 // comparison is a distance and whose φ depends on the entity alone. Products and distances are
 // computed in float64 from the float32 vectors, and they have the same bits on every tier and for
-// any number of threads. Of the options, SimilarEntities uses the backend and the threads.
+// any number of threads. It is an error if the lists do not fit into memory. Of the options,
+// SimilarEntities uses the backend and the threads.
 func SimilarEntities(
 	ctx context.Context, m model.Model, entities []int32, s Similarity, k int, o Options,
 ) ([][]Neighbour, error) {
@@ -138,6 +141,14 @@ func similar(
 			return nil, fmt.Errorf("rank: identifier %d is outside the model's %d identifiers", id, n)
 		}
 	}
+	k = min(k, max(n-1, 1))
+	err = proc.CheckMemory(fmt.Sprintf("listing up to %s for each of %s", text.Plural(k, "neighbour"),
+		text.Plural(len(ids), "vector")), "ask for fewer, or make more memory available",
+		proc.Need{For: "vectors", Bytes: 4 * int64(len(ids)) * int64(v.stride)},
+		proc.Need{For: "neighbours", Bytes: int64(len(ids)) * int64(k) * int64(unsafe.Sizeof(Neighbour{}))})
+	if err != nil {
+		return nil, err
+	}
 	s := &similarities{
 		vectors: v, backend: o.Backend, workers: engine.NewWorkers(o.job(m, engine.Plan{})),
 		measure: measure, k: k, ids: ids, given: newVectorTable(len(ids), v.stride),
@@ -148,12 +159,12 @@ func similar(
 	if err != nil {
 		return nil, err
 	}
-	lists := make([][][]Neighbour, o.Threads) // by goroutine and identifier
+	lists := make([][]topK[Neighbour], o.Threads) // by goroutine and identifier
 	tables := make([]vectorTable, o.Threads)
 	chunks := (n + similarChunk - 1) / similarChunk
 	err = engine.Parallel(ctx, o.Threads, chunks, func(ctx context.Context, w, chunk int) error {
 		if lists[w] == nil {
-			lists[w], tables[w] = make([][]Neighbour, len(ids)), newVectorTable(similarChunk, v.stride)
+			lists[w], tables[w] = s.newLists(), newVectorTable(similarChunk, v.stride)
 		}
 		var others []int32
 		for other := chunk * similarChunk; other < min((chunk+1)*similarChunk, n); other++ {
@@ -166,15 +177,18 @@ func similar(
 	if err != nil {
 		return nil, err
 	}
+	lists = slices.DeleteFunc(lists, func(of []topK[Neighbour]) bool { return of == nil })
 	out := make([][]Neighbour, len(ids))
 	err = engine.InChunks(ctx, o.Threads, len(ids), similarBatch, func(_, first, last int) {
 		for i := first; i < last; i++ {
-			for _, list := range lists {
-				if list != nil {
-					out[i] = append(out[i], list[i]...)
+			all := &lists[0][i]
+			for _, of := range lists[1:] {
+				for _, neighbour := range of[i].heap {
+					all.add(neighbour)
 				}
+				of[i].heap = nil // frees its memory
 			}
-			out[i] = nearest(out[i], k)
+			out[i] = all.sorted()
 		}
 	})
 	return out, err
@@ -186,7 +200,7 @@ type similarities struct {
 	backend *kernel.Backend
 	workers *engine.Workers
 	measure Similarity
-	k       int // length of a list
+	k       int // the largest length of a list
 	ids     []int32
 	given   vectorTable // vectors of ids
 }
@@ -218,9 +232,22 @@ func (s *similarities) load(w int, t vectorTable, ids []int32) {
 	}
 }
 
+// newLists returns an empty list for each of the given vectors, the most similar first.
+func (s *similarities) newLists() []topK[Neighbour] {
+	lists := make([]topK[Neighbour], len(s.ids))
+	for i := range lists {
+		lists[i] = topK[Neighbour]{k: s.k, compare: func(a, b Neighbour) int {
+			return cmp.Or(cmp.Compare(b.Similarity, a.Similarity), cmp.Compare(a.ID, b.ID))
+		}}
+	}
+	return lists
+}
+
 // extend compares the given vectors with the vectors of others, which table holds, and adds others to
 // their lists.
-func (s *similarities) extend(ctx context.Context, lists [][]Neighbour, table vectorTable, others []int32) error {
+func (s *similarities) extend(
+	ctx context.Context, lists []topK[Neighbour], table vectorTable, others []int32,
+) error {
 	rows, scores := make([]int32, len(others)), make([]float64, len(others))
 	for i := range rows {
 		rows[i] = int32(i)
@@ -230,7 +257,7 @@ func (s *similarities) extend(ctx context.Context, lists [][]Neighbour, table ve
 			return ctx.Err()
 		}
 		s.backend.Pair(s.compare, scores, s.given.row(i), table.rows, s.stride, rows)
-		list := lists[i]
+		list := &lists[i]
 		for j, other := range others {
 			if other == id {
 				continue
@@ -239,9 +266,10 @@ func (s *similarities) extend(ctx context.Context, lists [][]Neighbour, table ve
 			if s.measure == Cosine {
 				value = cosineOf(value, s.given.squares[i], table.squares[j])
 			}
-			list = append(list, Neighbour{other, value})
+			if !list.full() || value >= list.heap[0].Similarity {
+				list.add(Neighbour{other, value})
+			}
 		}
-		lists[i] = nearest(list, s.k)
 	}
 	return nil
 }
@@ -254,12 +282,4 @@ func cosineOf(product, a, b float64) float64 {
 		return 0
 	}
 	return min(max(product/math.Sqrt(a*b), -1), 1)
-}
-
-// nearest returns the k most similar of a list, in order.
-func nearest(list []Neighbour, k int) []Neighbour {
-	slices.SortFunc(list, func(a, b Neighbour) int {
-		return cmp.Or(cmp.Compare(b.Similarity, a.Similarity), cmp.Compare(a.ID, b.ID))
-	})
-	return list[:min(k, len(list))]
 }

@@ -5,12 +5,14 @@ import (
 	"context"
 	"math"
 	"math/rand/v2"
+	"runtime"
 	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/mquine/mquine/internal/proc/proctest"
 	"github.com/mquine/mquine/kernel"
 	"github.com/mquine/mquine/kg"
 	"github.com/mquine/mquine/model"
@@ -190,6 +192,29 @@ func TestCosineOfCopies(t *testing.T) {
 	}
 }
 
+// TestSimilarMemory checks that lists of few neighbours need little memory, and that lists that do not fit
+// into memory are an error.
+func TestSimilarMemory(t *testing.T) {
+	const n = 2000
+	g := ranktest.Graph(rand.New(rand.NewPCG(6, 5)), n, 1, 10, 0, 0)
+	m := ranktest.Model(t, "distmult", 4, g, 9, ranktest.VectorKinds[0])
+	ids := make([]int32, n)
+	for i := range ids {
+		ids[i] = int32(i)
+	}
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	_, err := SimilarEntities(t.Context(), m, ids, Cosine, 2, Options{Threads: 2})
+	runtime.ReadMemStats(&after)
+	require.NoError(t, err)
+	assert.Less(t, after.TotalAlloc-before.TotalAlloc, uint64(1000*n))
+
+	proctest.Leave(t, 33<<20)
+	_, err = SimilarEntities(t.Context(), m, slices.Repeat(ids, 500), Cosine, 3, Options{Threads: 2})
+	assert.ErrorContains(t, err, "listing up to 3 neighbours for each of 1,000,000 vectors needs about ")
+	assert.ErrorContains(t, err, "neighbours 46 MiB), but only 33 MiB is available (a limit of the test): ask for fewer")
+}
+
 // watched is a model whose workers call functions before they work, unless they are nil.
 type watched struct {
 	model.Model
@@ -245,9 +270,9 @@ func TestSimilarStops(t *testing.T) {
 		vectors: vectors{compare: kernel.Dot, stride: stride}, backend: backends[0], k: 5, ids: ids,
 		given: newVectorTable(len(ids), stride),
 	}
-	lists := make([][]Neighbour, len(ids))
+	lists := s.newLists()
 	assert.ErrorIs(t, s.extend(ctx, lists, newVectorTable(1, stride), []int32{7}), context.Canceled)
-	assert.Equal(t, make([][]Neighbour, len(ids)), lists)
+	assert.Empty(t, lists[0].heap)
 	require.NoError(t, s.extend(t.Context(), lists, newVectorTable(1, stride), []int32{7}))
-	assert.Equal(t, []Neighbour{{7, 0}}, lists[99])
+	assert.Equal(t, []Neighbour{{7, 0}}, lists[99].heap)
 }
