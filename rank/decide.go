@@ -92,8 +92,8 @@ func withoutTarget(b *engine.Block, f *features, panel int, t, lanes uint64) uin
 }
 
 // groupDuplicates appends the distinct candidates in the given lanes of a panel to open, and a row
-// of features for each to rows. Candidates with the same parameters have the same size, so they are
-// neighbours.
+// of features for each to rows. Candidates with the same parameters have the same sort key, so they are
+// usually neighbours. If a candidate with an equal key is between them, they are decided one by one.
 func groupDuplicates(
 	open []duplicates, rows []int32, b *engine.Block, f *features, panel int, lanes uint64,
 ) ([]duplicates, []int32) {
