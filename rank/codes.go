@@ -37,6 +37,9 @@ type codeFormat struct {
 	distance func(*screenSample) screen
 }
 
+// oneStripOfRows is codeFormat.strips of a format that needs the rows of only one strip at a time.
+func oneStripOfRows(l codeLayout, queries, mr int) int { return (queries + mr) * l.terms }
+
 // codeFormats lists the formats of coarse and fine codes for dot products, most precise first.
 // otherFormats lists the other formats.
 var (
@@ -140,35 +143,28 @@ func (x *codes) buffers(j *engine.Job) [][]float64 {
 // packPanels packs the panels. table returns goroutine w's memory for the codes of the panel that
 // begins at a position. This memory holds the codes by rows.
 func (x *codes) packPanels(ctx context.Context, j *engine.Job, table func(w, position int) []uint32) error {
-	f, l := x.f, x.layout
-	perGroup, buffers := groupPanels*f.nr, x.buffers(j)
-	x.groups = make([]codeGroup, (f.N+perGroup-1)/perGroup)
+	f, l, buffers := x.f, x.layout, x.buffers(j)
+	x.groups = make([]codeGroup, f.panelGroups())
 	terms, lanes := ascending(l.terms), ascending(f.nr)
 	defer func() { x.sizes, x.peaks = nil, nil }()
-	return kernel.Parallel(ctx, j.Threads, len(x.groups), func(w, group int) {
-		j.Phases.Enter(engine.PackPhase)
-		rows := f.RowAt[group*perGroup : min((group+1)*perGroup, f.N)]
+	return f.packGroups(ctx, j, func(group int, rows []int32) {
 		g := &x.groups[group]
 		for _, i := range rows {
 			g.norm, g.step = max(g.norm, x.sizes[i]), max(g.step, x.peaks[i])
 		}
 		g.step = step(g.step)
-		for at := 0; at < len(rows); at += f.nr {
-			some := rows[at:min(at+f.nr, len(rows))]
-			position := group*perGroup + at
-			memory := table(w, position)
-			for k, i := range some {
-				row := memory[k*l.stride:]
-				x.coordinates.candidate(buffers[w], f.Row(i)[:f.Tower.Phi])
-				coarse, fine := kernel.Codes(row[:l.len]), kernel.Codes(row[l.fine:l.fine+l.len])
-				code := kernel.CodeInt8(coarse, fine, buffers[w], g.step, l.offset)
-				g.residual = max(g.residual, code.Residual+rotation*x.sizes[i])
-				g.fineNorm = max(g.fineNorm, code.FineNorm)
-				g.fineResidual = max(g.fineResidual, code.FineResidual+rotation*x.sizes[i])
-			}
-			panel, _ := f.panel(position / f.nr)
-			kernel.PackRows(panel, memory, l.stride, lanes[:len(some)], terms, f.nr)
+	}, func(w, p int, panel []uint32, rows []int32) {
+		g, memory := &x.groups[p/groupPanels], table(w, p*f.nr)
+		for k, i := range rows {
+			row := memory[k*l.stride:]
+			x.coordinates.candidate(buffers[w], f.Row(i)[:f.Tower.Phi])
+			coarse, fine := kernel.Codes(row[:l.len]), kernel.Codes(row[l.fine:l.fine+l.len])
+			code := kernel.CodeInt8(coarse, fine, buffers[w], g.step, l.offset)
+			g.residual = max(g.residual, code.Residual+rotation*x.sizes[i])
+			g.fineNorm = max(g.fineNorm, code.FineNorm)
+			g.fineResidual = max(g.fineResidual, code.FineResidual+rotation*x.sizes[i])
 		}
+		kernel.PackRows(panel, memory, l.stride, lanes[:len(rows)], terms, f.nr)
 	})
 }
 

@@ -1,6 +1,8 @@
 package rank
 
 import (
+	"context"
+
 	"github.com/mquine/mquine/kernel"
 	"github.com/mquine/mquine/model"
 	"github.com/mquine/mquine/rank/internal/engine"
@@ -21,6 +23,29 @@ type features struct {
 
 // groupPanels is the number of panels that share the thresholds of the targets: a panel group.
 const groupPanels = 16
+
+// panelGroups returns the number of panel groups.
+func (f *features) panelGroups() int { return (f.N + groupPanels*f.nr - 1) / (groupPanels * f.nr) }
+
+// packGroups fills the panels, one panel group after the other on each goroutine w. It calls include
+// with the rows of the group's candidates, and then pack with the memory and the rows of each panel p of
+// the group.
+func (f *features) packGroups(
+	ctx context.Context, j *engine.Job, include func(group int, rows []int32),
+	pack func(w, p int, panel []uint32, rows []int32),
+) error {
+	return kernel.Parallel(ctx, j.Threads, f.panelGroups(), func(w, group int) {
+		j.Phases.Enter(engine.PackPhase)
+		perGroup := groupPanels * f.nr
+		rows := f.RowAt[group*perGroup : min((group+1)*perGroup, f.N)]
+		include(group, rows)
+		for at := 0; at < len(rows); at += f.nr {
+			p := group*groupPanels + at/f.nr
+			panel, _ := f.panel(p)
+			pack(w, p, panel, rows[at:min(at+f.nr, len(rows))])
+		}
+	})
+}
 
 // featureBytes returns the memory for the features of one candidate.
 func featureBytes(width int) int64 { return rowBytes(width) + int64(4*mostTerms(width)) }

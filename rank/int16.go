@@ -23,10 +23,8 @@ var int16Format = codeFormat{
 		terms := int16Terms(t.Phi)
 		return codeLayout{int8Words(t.Phi), terms / 2, terms, terms, 0}
 	},
-	strips: func(l codeLayout, queries, mr int) int {
-		return (queries + mr) * l.terms // by rows for one strip
-	},
-	new: func(c codes) screen { return &int16Screen{c} },
+	strips: oneStripOfRows,
+	new:    func(c codes) screen { return &int16Screen{c} },
 }
 
 // int16Terms returns the number of words of kernel.Int16Panels for a width.

@@ -26,10 +26,8 @@ var int16DotFormat = codeFormat{
 		words := (t.Phi + kernel.WordCodes - 1) / kernel.WordCodes
 		return codeLayout{stride: words, terms: words}
 	},
-	strips: func(l codeLayout, queries, mr int) int {
-		return (queries + mr) * l.terms // by rows for one strip
-	},
-	new: func(c codes) screen { return &int16DotScreen{codes: c} },
+	strips: oneStripOfRows,
+	new:    func(c codes) screen { return &int16DotScreen{codes: c} },
 }
 
 type int16DotScreen struct {
@@ -91,31 +89,27 @@ func (x *int16DotScreen) sortKey(ctx context.Context, j *engine.Job) ([]float64,
 }
 
 func (x *int16DotScreen) pack(ctx context.Context, j *engine.Job) error {
-	f, terms, perGroup := x.f, x.layout.terms, groupPanels*x.f.nr
-	x.groups = make([]codeGroup, (f.N+perGroup-1)/perGroup)
+	f, terms := x.f, x.layout.terms
+	x.groups = make([]codeGroup, f.panelGroups())
 	order, lanes, buffers := ascending(terms), ascending(f.nr), x.buffers(j)
 	tables := make([][]uint32, j.Threads)
 	for w := range tables {
 		tables[w] = make([]uint32, f.nr*terms)
 	}
 	defer func() { x.sizes, x.steps = nil, nil }()
-	return kernel.Parallel(ctx, j.Threads, len(x.groups), func(w, group int) {
-		j.Phases.Enter(engine.PackPhase)
-		rows := f.RowAt[group*perGroup : min((group+1)*perGroup, f.N)]
-		g, table := &x.groups[group], tables[w]
+	return f.packGroups(ctx, j, func(group int, rows []int32) {
+		g := &x.groups[group]
 		for _, i := range rows {
 			g.norm, g.step = max(g.norm, x.sizes[i]), max(g.step, x.steps[i])
 		}
 		g.step = orOne(g.step)
-		for at := 0; at < len(rows); at += f.nr {
-			some := rows[at:min(at+f.nr, len(rows))]
-			for k, i := range some {
-				x.candidate(buffers[w], i)
-				g.include(table[k*terms:(k+1)*terms], buffers[w], x.sizes[i])
-			}
-			panel, _ := f.panel(group*groupPanels + at/f.nr)
-			kernel.PackRows(panel, table, terms, lanes[:len(some)], order, f.nr)
+	}, func(w, p int, panel []uint32, rows []int32) {
+		g := &x.groups[p/groupPanels]
+		for k, i := range rows {
+			x.candidate(buffers[w], i)
+			g.include(tables[w][k*terms:(k+1)*terms], buffers[w], x.sizes[i])
 		}
+		kernel.PackRows(panel, tables[w], terms, lanes[:len(rows)], order, f.nr)
 	})
 }
 

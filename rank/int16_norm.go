@@ -23,10 +23,8 @@ var int16NormFormat = codeFormat{
 	panels: func(b *kernel.Backend, c kernel.Comparison) kernel.Panels {
 		return b.Int16NormPanels(c.Group())
 	},
-	layout: int16NormLayout,
-	strips: func(l codeLayout, queries, mr int) int {
-		return (queries + mr) * l.terms // by rows for one strip
-	},
+	layout:   int16NormLayout,
+	strips:   oneStripOfRows,
 	distance: func(s *screenSample) screen { return newInt16NormScreen(s) },
 }
 
@@ -184,24 +182,19 @@ func (x *int16NormScreen) sortKey(ctx context.Context, j *engine.Job) ([]float64
 
 func (x *int16NormScreen) pack(ctx context.Context, j *engine.Job) error {
 	f, l, scratch := x.f, x.layout, x.scratch(j.Threads, x.f.nr)
-	lanes, terms, perGroup := ascending(f.nr), ascending(l.terms), groupPanels*f.nr
-	x.groups = make([]float64, (f.N+perGroup-1)/perGroup)
+	lanes, terms := ascending(f.nr), ascending(l.terms)
+	x.groups = make([]float64, f.panelGroups())
 	defer func() { x.residuals = nil }()
-	return kernel.Parallel(ctx, j.Threads, len(x.groups), func(w, group int) {
-		j.Phases.Enter(engine.PackPhase)
-		rows := f.RowAt[group*perGroup : min((group+1)*perGroup, f.N)]
+	return f.packGroups(ctx, j, func(group int, rows []int32) {
 		for _, i := range rows {
 			x.groups[group] = max(x.groups[group], x.residuals[i])
 		}
+	}, func(w, _ int, panel []uint32, rows []int32) {
 		table := scratch[w].table
-		for at := 0; at < len(rows); at += f.nr {
-			some := rows[at:min(at+f.nr, len(rows))]
-			for k, i := range some {
-				x.encode(table[k*l.terms:(k+1)*l.terms], scratch[w].coordinates, f.Row(i))
-			}
-			panel, _ := f.panel(group*groupPanels + at/f.nr)
-			kernel.PackRows(panel, table, l.terms, lanes[:len(some)], terms, f.nr)
+		for k, i := range rows {
+			x.encode(table[k*l.terms:(k+1)*l.terms], scratch[w].coordinates, f.Row(i))
 		}
+		kernel.PackRows(panel, table, l.terms, lanes[:len(rows)], terms, f.nr)
 	})
 }
 
@@ -248,14 +241,10 @@ func (x *int16NormScreen) sampledBands(s *screenSample) func(row, i int) (panel,
 	for i, at := range s.rows {
 		candidates[i] = x.encode(scratch.table, scratch.coordinates, s.f.Row(at))
 	}
-	groups, groupOf := s.groupsBy(candidates)
-	largest := make([]float64, groups)
-	for i, r := range candidates {
-		largest[groupOf[i]] = max(largest[groupOf[i]], r)
-	}
+	largest := s.largestByGroup(candidates)
 	return func(row, i int) (panel, fine float64) {
 		distance := math.Abs(s.scores[row][i/everyCompared])
-		band := x.band(queries[row]+largest[groupOf[i]]) + x.relative*distance
+		band := x.band(queries[row]+largest[i]) + x.relative*distance
 		return band, band
 	}
 }

@@ -249,25 +249,20 @@ func (x *int8L1Screen) sortKey(ctx context.Context, j *engine.Job) ([]float64, e
 
 func (x *int8L1Screen) pack(ctx context.Context, j *engine.Job) error {
 	f, l, scratch := x.f, x.layout, x.scratch(j.Threads, x.f.nr)
-	lanes, perGroup := ascending(f.nr), groupPanels*f.nr
-	x.groups = make([]l1Residuals, (f.N+perGroup-1)/perGroup)
+	lanes := ascending(f.nr)
+	x.groups = make([]l1Residuals, f.panelGroups())
 	defer func() { x.residuals = nil }()
-	return kernel.Parallel(ctx, j.Threads, len(x.groups), func(w, group int) {
-		j.Phases.Enter(engine.PackPhase)
-		rows := f.RowAt[group*perGroup : min((group+1)*perGroup, f.N)]
+	return f.packGroups(ctx, j, func(group int, rows []int32) {
 		for _, i := range rows {
 			x.groups[group].include(x.residuals[i])
 		}
+	}, func(w, _ int, panel []uint32, rows []int32) {
 		table := scratch[w].table
-		for at := 0; at < len(rows); at += f.nr {
-			some := rows[at:min(at+f.nr, len(rows))]
-			for k, i := range some {
-				x.centered(scratch[w].coordinates, f.Row(i))
-				x.encodeCoarse(table[k*l.terms:(k+1)*l.terms], scratch[w].coordinates)
-			}
-			panel, _ := f.panel(group*groupPanels + at/f.nr)
-			kernel.PackUnits(panel, table, l.terms, lanes[:len(some)], x.terms(), f.nr)
+		for k, i := range rows {
+			x.centered(scratch[w].coordinates, f.Row(i))
+			x.encodeCoarse(table[k*l.terms:(k+1)*l.terms], scratch[w].coordinates)
 		}
+		kernel.PackUnits(panel, table, l.terms, lanes[:len(rows)], x.terms(), f.nr)
 	})
 }
 

@@ -21,9 +21,7 @@ var int8PhaseFormat = codeFormat{
 	fits:     func(width int) bool { return int8PhaseWords(width) <= kernel.MaxInt8Phase },
 	panels:   func(b *kernel.Backend, _ kernel.Comparison) kernel.Panels { return b.Int8PhasePanels() },
 	layout:   int8PhaseLayout,
-	strips: func(l codeLayout, queries, mr int) int {
-		return (queries + mr) * l.terms // by rows for one strip
-	},
+	strips:   oneStripOfRows,
 	distance: func(s *screenSample) screen { return newInt8PhaseScreen(s) },
 }
 
@@ -161,23 +159,18 @@ func (x *int8PhaseScreen) tables(threads, rows int) [][]uint32 {
 
 func (x *int8PhaseScreen) pack(ctx context.Context, j *engine.Job) error {
 	f, l, tables := x.f, x.layout, x.tables(j.Threads, x.f.nr)
-	lanes, terms, perGroup := ascending(f.nr), ascending(l.terms), groupPanels*f.nr
-	x.groups = make([]float64, (f.N+perGroup-1)/perGroup)
+	lanes, terms := ascending(f.nr), ascending(l.terms)
+	x.groups = make([]float64, f.panelGroups())
 	defer func() { x.residuals = nil }()
-	return kernel.Parallel(ctx, j.Threads, len(x.groups), func(w, group int) {
-		j.Phases.Enter(engine.PackPhase)
-		rows := f.RowAt[group*perGroup : min((group+1)*perGroup, f.N)]
+	return f.packGroups(ctx, j, func(group int, rows []int32) {
 		for _, i := range rows {
 			x.groups[group] = max(x.groups[group], x.residuals[i])
 		}
-		for at := 0; at < len(rows); at += f.nr {
-			some := rows[at:min(at+f.nr, len(rows))]
-			for k, i := range some {
-				x.encode(tables[w][k*l.terms:(k+1)*l.terms], f.Row(i), 0)
-			}
-			panel, _ := f.panel(group*groupPanels + at/f.nr)
-			kernel.PackRows(panel, tables[w], l.terms, lanes[:len(some)], terms, f.nr)
+	}, func(w, _ int, panel []uint32, rows []int32) {
+		for k, i := range rows {
+			x.encode(tables[w][k*l.terms:(k+1)*l.terms], f.Row(i), 0)
 		}
+		kernel.PackRows(panel, tables[w], l.terms, lanes[:len(rows)], terms, f.nr)
 	})
 }
 
@@ -223,13 +216,9 @@ func (x *int8PhaseScreen) sampledBands(s *screenSample) func(row, i int) (panel,
 	for i, at := range s.rows {
 		candidates[i] = x.encode(words, s.f.Row(at), 0).residual
 	}
-	groups, groupOf := s.groupsBy(candidates)
-	largest := make([]float64, groups)
-	for i, r := range candidates {
-		largest[groupOf[i]] = max(largest[groupOf[i]], r)
-	}
+	largest := s.largestByGroup(candidates)
 	return func(row, i int) (panel, fine float64) {
-		band := x.band(&queries[row], largest[groupOf[i]])
+		band := x.band(&queries[row], largest[i])
 		return band, band
 	}
 }

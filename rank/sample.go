@@ -223,6 +223,20 @@ func (s *screenSample) groupsBy(key []float64) (count int, groupOf []int) {
 	return count, groupOf
 }
 
+// largestByGroup returns, for each candidate of a sample, the largest of the given residuals in its
+// panel group. The candidates are sorted by residual.
+func (s *screenSample) largestByGroup(residuals []float64) []float64 {
+	count, groupOf := s.groupsBy(residuals)
+	groups, list := make([]float64, count), make([]float64, len(residuals))
+	for i, r := range residuals {
+		groups[groupOf[i]] = max(groups[groupOf[i]], r)
+	}
+	for i := range list {
+		list[i] = groups[groupOf[i]]
+	}
+	return list
+}
+
 // groups returns the panel groups for the candidates of a sample, and the group of each candidate.
 func (s *screenSample) groups(c *codes) (groups []codeGroup, groupOf []int) {
 	f, n := s.f, len(s.rows)
