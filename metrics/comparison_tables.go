@@ -258,7 +258,7 @@ func (r *ComparisonReport) explanation(o TableOptions) []string {
 // them.
 func (r *ComparisonReport) writeCSV(w io.Writer) error {
 	var rows [][]string
-	tolerance := r.Checkpoints[0].Tolerance // of all ranks
+	tolerance := r.Checkpoints[0].Tolerance // all ranks have the same
 	for _, c := range r.Comparisons {
 		for _, of := range slices.Concat(c.Whole, c.Groups) {
 			for _, m := range of.Metrics {
