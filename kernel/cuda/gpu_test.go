@@ -185,7 +185,7 @@ func BenchmarkGPUScreen(b *testing.B) {
 		k := devicePadding(s.width)
 		work := 2 * float64(s.queries) * float64(s.candidates) * float64(k)
 		name := fmt.Sprintf("q=%d/e=%d/f=%d", s.queries, s.candidates, s.width)
-		for variant, v := range []string{"half_128", "half_128_chains", "half_256", "half_128_small"} {
+		for variant, v := range []string{"half_128", "half_128_small"} {
 			b.Run("kernel="+v+"/"+name, func(b *testing.B) {
 				r := openGPU(b)
 				a := r.benchScreen(s.queries, s.candidates, k, true)

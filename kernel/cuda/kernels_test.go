@@ -197,7 +197,7 @@ func (r *rig) half(p *problem, variant int, centre bool, capacity int) *prepared
 	psi, psiScales, psiSizes := quantise(p.psi, p.queries, queries, nil, up(r, inverse))
 	phi, phiScales, phiSizes := quantise(p.phi, p.candidates, candidates, centred, up(r, factor))
 	scales := down[float32](r, psiScales, queries)
-	relative, absolute := HalfError(variant, p.k)
+	relative, absolute := HalfError(p.k)
 	rows := make([]Row, p.queries)
 	shifted := *p
 	shifted.ends = append([]float64{}, p.ends...)

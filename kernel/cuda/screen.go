@@ -87,10 +87,8 @@ type Screens struct {
 
 // These are the variants of the tensor-core screen.
 const (
-	Half128       = iota // tiles of 128 × 128, two thread blocks per multiprocessor
-	Half128Chains        // tiles of 128 × 128, chains of 256 terms that are added in float32
-	Half256              // tiles of 128 × 256
-	Half128Small         // Half128 with two thirds of the shared memory
+	Half128      = iota // three stages of operands in shared memory
+	Half128Small        // two stages
 	halfVariants
 )
 
@@ -142,41 +140,31 @@ func NewScreens(d *Device) (*Screens, error) {
 
 // Half launches a variant of the tensor-core screen for the given number of queries.
 func (x *Screens) Half(s *Stream, variant int, a Screen, queries int) error {
-	return x.launch(s, x.half[variant], shape.Halves[variant].Tile, a, queries)
+	return x.launch(s, x.half[variant], a, queries)
 }
 
 // HalfError bounds the error of the scores that Half computes from k terms. The bound is relative
 // times the product of the norms of the fp16 rows, plus absolute (docs/numerics.md, "GPU screens").
 // relative is +Inf if k is too large for a bound.
-func HalfError(variant, k int) (relative, absolute float64) {
-	chain := shape.Halves[variant].Chain
-	if chain == 0 || chain > k {
-		chain = k
-	}
-	const unit = 0x1p-23
-	perTerm := 1.5*float64(chain) + 2
-	chains := float64((k + chain - 1) / chain)
-	if perTerm*unit >= 1 || chains*0x1p-24 >= 1 {
+func HalfError(k int) (relative, absolute float64) {
+	p := (1.5*float64(k) + 2) * 0x1p-23
+	if p >= 1 {
 		return math.Inf(1), 0x1p-148
 	}
-	relative = perTerm * unit / (1 - perTerm*unit)
-	if chains > 1 {
-		relative += (chains - 1) * 0x1p-24 * (1 + relative) / (1 - chains*0x1p-24)
-	}
-	return relative, 0x1p-148
+	return p / (1 - p), 0x1p-148
 }
 
 // Single launches the float32 screen of a supported comparison for the given number of queries.
 func (x *Screens) Single(s *Stream, c kernel.Comparison, a Screen, queries int) error {
-	return x.launch(s, x.single[c.Kind()], BlockCandidates, a, queries)
+	return x.launch(s, x.single[c.Kind()], a, queries)
 }
 
-func (x *Screens) launch(s *Stream, k *Kernel, tile int, a Screen, queries int) error {
+func (x *Screens) launch(s *Stream, k *Kernel, a Screen, queries int) error {
 	if a.K < 64 || a.K%32 != 0 {
 		return fmt.Errorf("cuda: screens need a multiple of 32 terms and at least 64, not %d", a.K)
 	}
 	blocks := (queries + QueryTile - 1) / QueryTile
-	a.tiles = (a.Candidates + int32(tile) - 1) / int32(tile)
+	a.tiles = (a.Candidates + BlockCandidates - 1) / BlockCandidates
 	// Launch enough thread blocks to keep the device busy until the end. Each processes several
 	// tiles if there are more tiles.
 	wanted := max(1, (8*x.device.Multiprocessors+blocks-1)/max(1, blocks))

@@ -67,17 +67,13 @@ func TestHalfVariant(t *testing.T) {
 
 // TestHalfError checks that the bound on the error grows with the number of terms and ends at infinity.
 func TestHalfError(t *testing.T) {
-	for variant := range halfVariants {
-		before := 0.0
-		for k := 64; k <= 1<<30; k *= 2 {
-			relative, _ := HalfError(variant, k)
-			require.GreaterOrEqual(t, relative, before, "variant %d, %d terms", variant, k)
-			before = relative
-		}
-		if shape.Halves[variant].Chain == 0 {
-			assert.Equal(t, math.Inf(1), before, variant)
-		}
+	before := 0.0
+	for k := 64; k <= 1<<30; k *= 2 {
+		relative, _ := HalfError(k)
+		require.GreaterOrEqual(t, relative, before, "%d terms", k)
+		before = relative
 	}
+	assert.Equal(t, math.Inf(1), before)
 }
 
 func TestWhatIsMissing(t *testing.T) {

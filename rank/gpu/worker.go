@@ -331,7 +331,7 @@ func (w *worker) prepareRows() {
 		a.Relative, a.Absolute = cuda.SingleError(c, p.k)
 		a.Relative *= engine.Outward
 	} else {
-		a.Relative, a.Absolute = cuda.HalfError(p.device.HalfVariant(), p.k)
+		a.Relative, a.Absolute = cuda.HalfError(p.k)
 		a.Centre, a.Scales, a.Sizes = p.centre.At(0), w.scales.At(0), w.sizes.At(0)
 	}
 	launch(w.stream, p.stages.Rows, a)

@@ -2,12 +2,12 @@
 // row; accumulators are float32. docs/numerics.md, "GPU screens", derives the band.
 #include "device.cuh"
 
-// A thread block of 256 threads, 8 warps, computes tiles of 128 queries × BN candidates, one after
-// another. Each warp has 64 × BN/4 scores. Operands pass through STAGES buffers in shared memory, 32
-// terms at a time. If CHAIN > 0, the accumulators are added to the sums and reset every CHAIN terms.
-template <int BN, int STAGES, int CHAIN>
+// A thread block of 256 threads, 8 warps, computes tiles of 128 queries × 128 candidates, one after
+// another. Each warp has 64 × 32 scores. Operands pass through STAGES buffers in shared memory, 32
+// terms at a time.
+template <int STAGES>
 struct HalfTile {
-	static constexpr int BM = 128, BK = 32, WM = 64, WN = BN / 4, MI = WM / 16, NI = WN / 8;
+	static constexpr int BM = 128, BN = 128, BK = 32, WM = 64, WN = BN / 4, MI = WM / 16, NI = WN / 8;
 	static constexpr int stage_bytes = (BM + BN) * BK * 2;
 
 	// A row has 64 bytes in four pieces. The order of the pieces depends on the row, so the eight
@@ -53,7 +53,6 @@ struct HalfTile {
 		for (u32 i = thread; i < counters; i += 256) m.counts[i] = 0;
 #pragma unroll
 		for (int i = 0; i < STAGES - 1; i++) advance();
-		float sum[CHAIN > 0 ? MI : 1][CHAIN > 0 ? NI : 1][4];
 		float c[MI][NI][4];
 		int k = 0, stage = 0;
 		for (int now = tile; now < tile + tiles;) {
@@ -69,10 +68,7 @@ struct HalfTile {
 #pragma unroll
 					for (int j = 0; j < NI; j++)
 #pragma unroll
-						for (int e = 0; e < 4; e++) {
-							c[i][j][e] = 0;
-							if (CHAIN > 0) sum[i][j][e] = 0;
-						}
+						for (int e = 0; e < 4; e++) c[i][j][e] = 0;
 			}
 			const byte* a = buffers + stage * stage_bytes;
 			stage = stage + 1 < STAGES ? stage + 1 : 0;
@@ -94,17 +90,6 @@ struct HalfTile {
 						multiply_add(c[i][j], fa[i], fb[j / 2][j % 2 * 2], fb[j / 2][j % 2 * 2 + 1]);
 			}
 			k += BK;
-			if (CHAIN > 0 && (k % (CHAIN > 0 ? CHAIN : 1) == 0 || k == s.k)) {
-#pragma unroll
-				for (int i = 0; i < MI; i++)
-#pragma unroll
-					for (int j = 0; j < NI; j++)
-#pragma unroll
-						for (int e = 0; e < 4; e++) {
-							sum[i][j][e] += c[i][j][e];
-							c[i][j][e] = 0;
-						}
-			}
 			if (k == s.k) {
 				int column = now * BN + wn + lane % 4 * 2;
 				auto at = [=](int j) { return column + j / 2 * 8 + j % 2; };
@@ -124,7 +109,7 @@ struct HalfTile {
 #pragma unroll
 					for (int j = 0; j < 2 * NI; j++) {
 						int e = i % 2 * 2 + j % 2;
-						v[j] = (CHAIN > 0 ? sum[i / 2][j / 2][e] : c[i / 2][j / 2][e]) * by * scale[j];
+						v[j] = c[i / 2][j / 2][e] * by * scale[j];
 					}
 					tally<2 * NI, 4>(s, m.target_start[row], m.target_start[row + 1],
 						m.bands[wn / block_candidates][row], v, at, valid, m.counts, m.target_start[0]);
@@ -140,14 +125,8 @@ struct HalfTile {
 };
 
 extern "C" __global__ void __launch_bounds__(256, 2) count_half_128(const Screen s) {
-	HalfTile<128, 3, 0>::count(s);
-}
-extern "C" __global__ void __launch_bounds__(256, 1) count_half_128_chains(const Screen s) {
-	HalfTile<128, 4, 256>::count(s);
-}
-extern "C" __global__ void __launch_bounds__(256, 1) count_half_256(const Screen s) {
-	HalfTile<256, 3, 0>::count(s);
+	HalfTile<3>::count(s);
 }
 extern "C" __global__ void __launch_bounds__(256, 2) count_half_128_small(const Screen s) {
-	HalfTile<128, 2, 0>::count(s);
+	HalfTile<2>::count(s);
 }

@@ -5,26 +5,20 @@ package shape
 // Threads is the number of threads in a thread block.
 const Threads = 256
 
-// QueryTile is the number of queries in a tile of a screen.
+// QueryTile is the number of queries, and of candidates, in a tile of a screen.
 const QueryTile = 128
 
-// Half describes a tensor-core screen: the number of candidates in its tile, the number of its
-// stages of 32 terms in shared memory, and the number of terms in a chain, or 0 for all.
+// Half describes a tensor-core screen: the number of its stages of 32 terms in shared memory.
 type Half struct {
-	Name                string
-	Tile, Stages, Chain int
+	Name   string
+	Stages int
 }
 
 // Halves lists the tensor-core screens.
-var Halves = [...]Half{
-	{"count_half_128", 128, 3, 0},
-	{"count_half_128_chains", 128, 4, 256},
-	{"count_half_256", 256, 3, 0},
-	{"count_half_128_small", 128, 2, 0},
-}
+var Halves = [...]Half{{"count_half_128", 3}, {"count_half_128_small", 2}}
 
 // Shared returns the number of bytes of dynamic shared memory in a thread block.
-func (h Half) Shared() int { return h.Stages * (QueryTile + h.Tile) * 64 }
+func (h Half) Shared() int { return h.Stages * 2 * QueryTile * 64 }
 
 // Towers returns the number of bytes of dynamic shared memory that construct_features and
 // construct_queries need for d × d matrices. The first kernel stores one matrix in float64; the
