@@ -273,9 +273,6 @@ func (p *part) quantise(f *engine.Features, blocks []cuda.CandidateBlock, b oper
 	}
 	for i, v := range cuda.View[[3]float64](p.staging, 0, p.n) {
 		b := &blocks[i/cuda.BlockCandidates]
-		if i%cuda.BlockCandidates == 0 {
-			b.Norm = 0
-		}
 		for j := range v {
 			b.B[j] = max(b.B[j], kernel.RoundUp32(v[j]))
 		}
