@@ -90,7 +90,8 @@ func (l *library) list() ([]Info, error) {
 }
 
 // Device is an open device. Its methods, and the methods of the objects that it creates, may be
-// called from any goroutine; methods of a Stream only by one goroutine at a time.
+// called from any goroutine. The methods of a Stream and of the events that it records may be called
+// by only one goroutine at a time.
 type Device struct {
 	Info
 	lib    *library

@@ -9,10 +9,10 @@
 // Screens and Screen, Stages and Decide, Towers and Construct. Start with Open.
 //
 // Each open device has one goroutine, locked to its thread, that makes all calls to the driver for
-// it. Methods may be called from any goroutine; methods of a Stream only by one goroutine at a time.
-// A Stream notes its work until Flush, or a wait for one of its events, passes it to the driver. The
-// device then works asynchronously and in order. Do not touch memory that the work uses until an
-// Event recorded after the work has passed.
+// it. Methods may be called from any goroutine, but only one goroutine at a time may call the methods
+// of a Stream and of the events that it records: a Stream notes its work until Flush, or Passed or
+// Wait of one of these events, passes it to the driver. The device then works asynchronously and in
+// order. Do not touch memory that the work uses until an Event recorded after the work has passed.
 package cuda
 
 // LibraryEnv is the environment variable that contains the path of a driver library to use instead

@@ -10,7 +10,8 @@ import (
 //
 // CopyTo, CopyFrom, Fill, Record and the kernels only note the work. Flush, or waiting for an event
 // of the stream, passes it to the driver, because changing to the device's thread for every call
-// would take longer than the calls. Only one goroutine may use a stream at a time.
+// would take longer than the calls. Only one goroutine at a time may use a stream and the events that
+// it records.
 type Stream struct {
 	device *Device
 	handle uintptr
