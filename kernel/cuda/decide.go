@@ -1,8 +1,5 @@
 package cuda
 
-// Filters is the number of filters that may remove a known answer.
-const Filters = 3
-
 // PairRow describes a query to the float64 stage: ‖ψ‖, and the slack as a polynomial in the size of
 // a candidate.
 type PairRow struct {
@@ -33,7 +30,7 @@ type Decide struct {
 	// same parameters.
 	Answer, AnswerSame Pointer
 	// Better and Equal (int32) contain the counts that the kernels increment. Their shape is
-	// [Targets], or [Filters][Targets] for Known.
+	// [Targets], or [3][Targets], by filter, for Known.
 	Better, Equal Pointer
 	// List contains the pairs to decide. Listed (uint32) contains their number; the kernels process
 	// at most Count.

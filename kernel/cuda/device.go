@@ -59,7 +59,7 @@ func (l *library) list() ([]Info, error) {
 		return nil, l.failed("cuDeviceGetCount", r)
 	}
 	if n == 0 {
-		return nil, fmt.Errorf("%w: the driver %s finds none", ErrNoGPU, l.path)
+		return nil, fmt.Errorf("%w: the driver %s finds none", errNoGPU, l.path)
 	}
 	if r := l.DriverGetVersion(&version); r != success {
 		return nil, l.failed("cuDriverGetVersion", r)

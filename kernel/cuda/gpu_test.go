@@ -48,7 +48,7 @@ func TestGPUKernelsSpillNothing(t *testing.T) {
 		r.stages.rows, towers.features, towers.queries}
 	kernels = append(append(kernels, r.screens.half[:]...), r.screens.single[:]...)
 	for _, k := range kernels {
-		registers, local, static, err := k.Usage()
+		registers, local, static, err := k.usage()
 		require.NoError(t, err)
 		t.Logf("%s: %d registers, %d bytes of local memory, %d bytes of static shared memory", k.name, registers,
 			local, static)
@@ -74,7 +74,7 @@ func (r *rig) timed(launch func() error) time.Duration {
 		r.s.Record(from)
 		require.NoError(r.t, launch())
 		r.wait()
-		took, err := r.e.Since(from)
+		took, err := r.e.since(from)
 		require.NoError(r.t, err)
 		if i > 1 { // the first launches are a warm-up
 			best = min(best, took)

@@ -83,11 +83,11 @@ type library struct {
 	) result `cuda:"cuLaunchKernel"`
 }
 
-// ErrNoDriver is returned if the driver's library cannot be opened.
-var ErrNoDriver = errors.New("cuda: no NVIDIA driver")
+// errNoDriver is returned if the driver's library cannot be opened.
+var errNoDriver = errors.New("cuda: no NVIDIA driver")
 
-// ErrNoGPU is returned if the driver finds no GPU.
-var ErrNoGPU = errors.New("cuda: no NVIDIA GPU")
+// errNoGPU is returned if the driver finds no GPU.
+var errNoGPU = errors.New("cuda: no NVIDIA GPU")
 
 const defaultLibrary = "libcuda.so.1"
 
@@ -115,7 +115,7 @@ func open() (*library, error) {
 	switch r := l.Init(0); r {
 	case success:
 	case noDevice:
-		return nil, fmt.Errorf("%w: the driver %s finds none", ErrNoGPU, path)
+		return nil, fmt.Errorf("%w: the driver %s finds none", errNoGPU, path)
 	case stubLibrary:
 		return nil, fmt.Errorf("cuda: %s is a stub for linking, not a driver: "+
 			"install the NVIDIA driver or set %s to its library", path, LibraryEnv)

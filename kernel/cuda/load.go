@@ -13,7 +13,7 @@ import (
 func (l *library) load() error {
 	handle, err := purego.Dlopen(l.path, purego.RTLD_NOW|purego.RTLD_LOCAL)
 	if err != nil {
-		return fmt.Errorf("%w: %w; install the driver or set %s to its library", ErrNoDriver, err, LibraryEnv)
+		return fmt.Errorf("%w: %w; install the driver or set %s to its library", errNoDriver, err, LibraryEnv)
 	}
 	v := reflect.ValueOf(l).Elem()
 	for i := range v.NumField() {

@@ -98,9 +98,9 @@ func (m *Module) Kernel(name string, threads, shared int) (*Kernel, error) {
 	return k, nil
 }
 
-// Usage returns the number of registers per thread, the bytes of local memory (spills) per thread,
+// usage returns the number of registers per thread, the bytes of local memory (spills) per thread,
 // and the bytes of static shared memory per thread block.
-func (k *Kernel) Usage() (registers, local, static int, err error) {
+func (k *Kernel) usage() (registers, local, static int, err error) {
 	var v [3]int32
 	err = k.device.do(func() error {
 		for i, a := range [...]int32{funcRegisters, funcLocal, funcSharedStatic} {

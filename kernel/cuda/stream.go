@@ -125,8 +125,8 @@ func (e *Event) Wait(ctx context.Context) error {
 	}
 }
 
-// Since returns the device time from one event to another. Both must have passed.
-func (e *Event) Since(from *Event) (time.Duration, error) {
+// since returns the device time from one event to another. Both must have passed.
+func (e *Event) since(from *Event) (time.Duration, error) {
 	var ms float32
 	err := e.device.do(func() error {
 		return e.device.check("cuEventElapsedTime", e.device.lib.EventElapsed(&ms, from.handle, e.handle))
