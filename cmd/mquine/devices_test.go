@@ -74,7 +74,7 @@ func TestGPUs(t *testing.T) {
 	var info struct{ GPUs []gpuInfo }
 	require.NoError(t, json.Unmarshal([]byte(process(t, "info", "--json", "-").stdout), &info))
 	require.Len(t, info.GPUs, 2)
-	assert.Equal(t, gpuInfo{Index: 1, Name: "Stand-in", Capability: "9.0", Memory: 4 << 30, Driver: "12.4"},
+	assert.Equal(t, gpuInfo{Index: 1, Name: "Stand-in", Capability: "8.6", Memory: 4 << 30, Driver: "12.4"},
 		info.GPUs[1])
 
 	predict := []string{"predict", w.model, "--data", w.data, "--head", "", "--relation", "lives_in"}

@@ -54,7 +54,7 @@ func TestList(t *testing.T) {
 	infos, err := List()
 	require.NoError(t, err)
 	require.Len(t, infos, 2)
-	assert.Equal(t, Info{Index: 1, Name: "Stand-in", Capability: 90, Memory: 4 << 30, Multiprocessors: 1,
+	assert.Equal(t, Info{Index: 1, Name: "Stand-in", Capability: 86, Memory: 4 << 30, Multiprocessors: 1,
 		SharedMemory: 99 << 10, Driver: "12.4"}, infos[1])
 }
 

@@ -21,6 +21,7 @@ import (
 
 func TestDevicesPredict(t *testing.T) {
 	driver := standin.Use(t)
+	defer requireVariants(t, driver)()
 	conformPredict(t, openDevices(t, driver, 2))
 	bytes, _, open := driver.Held()
 	assert.Zero(t, bytes, "memory is left")

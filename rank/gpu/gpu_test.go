@@ -26,11 +26,14 @@ import (
 	"github.com/mquine/mquine/rank/internal/ranktest"
 )
 
-// openDevices opens n devices of the stand-in driver.
+// openDevices opens n devices of the stand-in driver. In turn, they are like an RTX 30 and an H200,
+// which use different variants of the tensor-core screen.
 func openDevices(t *testing.T, driver *standin.Driver, n int) []*cuda.Device {
 	driver.Set("devices", int64(n))
 	var devices []*cuda.Device
 	for i := range n {
+		driver.Set("capability", []int64{86, 90}[i%2])
+		driver.Set("shared", []int64{99 << 10, 227 << 10}[i%2])
 		d, err := cuda.Open(i)
 		require.NoError(t, err)
 		t.Cleanup(d.Close)
@@ -87,8 +90,23 @@ func teamsOf(driver *standin.Driver, buffers int, run func()) int {
 	return driver.Streams() - before - buffers
 }
 
+// requireVariants returns a function that checks that both variants of the tensor-core screen have been
+// launched since. In short mode, only the variant of the first device must have been.
+func requireVariants(t *testing.T, driver *standin.Driver) func() {
+	launches := func() (small, large int) {
+		return driver.Launches("count_half_128_small"), driver.Launches("count_half_128")
+	}
+	small, large := launches()
+	return func() {
+		nowSmall, nowLarge := launches()
+		assert.Greater(t, nowSmall, small)
+		assert.True(t, nowLarge > large || testing.Short())
+	}
+}
+
 func TestDevicesExact(t *testing.T) {
 	driver := standin.Use(t)
+	defer requireVariants(t, driver)()
 	conformExact(t, openDevices(t, driver, 2))
 	bytes, _, open := driver.Held()
 	assert.Zero(t, bytes, "memory is left")

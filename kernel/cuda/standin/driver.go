@@ -20,11 +20,12 @@ type Driver struct {
 
 // defaults are the settings that Set can change.
 var defaults = map[string]int64{
-	"devices":    1,       // number of devices
-	"driver":     12040,   // version of the driver
-	"capability": 90,      // compute capability of the devices, times ten
-	"memory":     4 << 30, // bytes of memory of each device
-	"init":       0,       // result of cuInit
+	"devices":    1,        // number of devices
+	"driver":     12040,    // version of the driver
+	"capability": 86,       // compute capability of the devices, times ten
+	"shared":     99 << 10, // bytes of shared memory that a thread block can have
+	"memory":     4 << 30,  // bytes of memory of each device
+	"init":       0,        // result of cuInit
 
 	// If n > 0, the n-th such call from now on fails, or the n-th launch loses its device. Allocations
 	// of device memory, of page-locked memory, of streams and of events fail for lack of memory.

@@ -1,5 +1,6 @@
 // A libcuda.so.1 that runs the kernels on the CPU. It delays work until the caller asks for the
-// result, so tests detect reads that come too early. Every allocation ends at an unreadable page.
+// result, so tests detect reads that come too early. Every allocation, rounded up to 16 bytes, ends at
+// an unreadable page.
 // standin_set injects faults, and so do environment variables whose names are STANDIN_ followed by
 // a setting in capitals.
 #include "cuda_host.h"
@@ -218,7 +219,7 @@ enum {
 
 static std::map<std::string, long long>& settings() {
 	static std::map<std::string, long long> all = {
-		{"devices", 1}, {"driver", 12040}, {"capability", 90}, {"memory", 4LL << 30}, {"init", 0},
+		{"devices", 1}, {"driver", 12040}, {"capability", 86}, {"shared", 99 << 10}, {"memory", 4LL << 30}, {"init", 0},
 		// These faults happen at the n-th call from now on; 0 means never.
 		{"fail_alloc", 0}, {"fail_pin", 0}, {"fail_stream", 0}, {"fail_event", 0}, {"fail_launch", 0}, {"lose", 0},
 		{"careless", 0}, // bits that a tensor core loses beyond the assumption
@@ -426,7 +427,7 @@ API cuDeviceGetAttribute(int* v, int attribute, int) {
 	case 16: *v = 1; break; // so that a thread block has several tiles
 	case 75: *v = (int)settings()["capability"] / 10; break;
 	case 76: *v = (int)settings()["capability"] % 10; break;
-	case 97: *v = 99 << 10; break;
+	case 97: *v = (int)settings()["shared"]; break;
 	default: return InvalidValue;
 	}
 	return Success;
@@ -469,7 +470,7 @@ API cuMemAlloc_v2(uint64_t* p, uint64_t n) {
 	if (n == 0) return InvalidValue;
 	if (fault("fail_alloc") || devices[current_device].used + (long long)n > settings()["memory"]) return OutOfMemory;
 	const size_t page = 4096;
-	size_t padded = (n + 255) / 256 * 256, mapped = (padded + page - 1) / page * page + page;
+	size_t padded = (n + 15) / 16 * 16, mapped = (padded + page - 1) / page * page + page;
 	unsigned char* base = map_memory(mapped);
 	if (!base) return OutOfMemory;
 	mprotect(base + mapped - page, page, PROT_NONE);
@@ -588,8 +589,7 @@ API cuFuncGetAttribute(int* v, int attribute, Function* f) {
 }
 API cuFuncSetAttribute(Function* f, int attribute, int v) {
 	LOCKED;
-	// A thread block has at most 99 KiB, as on cards of compute capability 8.6.
-	if (attribute != 8 || v + f->static_shared > 99 << 10) return InvalidValue;
+	if (attribute != 8 || v + f->static_shared > settings()["shared"]) return InvalidValue;
 	f->dynamic_shared = v;
 	return Success;
 }
