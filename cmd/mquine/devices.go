@@ -3,7 +3,6 @@ package main
 import (
 	"errors"
 	"fmt"
-	"io"
 	"slices"
 	"strconv"
 	"strings"
@@ -68,9 +67,9 @@ func (g *gpus) check(c compute) error {
 }
 
 // open opens the GPUs that the flags select. It returns a nil engine if they select none. With
-// --backend cuda, a GPU that cannot be used is an error. With --devices alone, the processor
-// computes instead, and open prints a note to log. The caller must call close.
-func (g *gpus) open(c compute, log io.Writer, m *meter) (e rank.Engine, close func(), err error) {
+// --backend cuda, a GPU that cannot be used is an error. With --devices alone, the processor computes
+// instead, after a call of note. The caller must call close.
+func (g *gpus) open(c compute, note func(error)) (e rank.Engine, close func(), err error) {
 	none := func() {}
 	indices := g.indices
 	if c.backend == cudaBackend && len(indices) == 0 {
@@ -78,10 +77,6 @@ func (g *gpus) open(c compute, log io.Writer, m *meter) (e rank.Engine, close fu
 	}
 	if len(indices) == 0 {
 		return nil, none, nil
-	}
-	note := func(err error) {
-		m.clear()
-		printNote(log, "using the processor: %v", err)
 	}
 	opened, err := gpu.Open(indices...)
 	switch {

@@ -15,6 +15,7 @@ import (
 
 	"github.com/mquine/mquine/kernel/cuda/standin"
 	"github.com/mquine/mquine/kg"
+	"github.com/mquine/mquine/metrics"
 )
 
 // process runs the command in a separate process, which opens the driver again.
@@ -116,4 +117,35 @@ func TestGPUs(t *testing.T) {
 	t.Setenv("STANDIN_CAPABILITY", "75")
 	process(t, with("--backend", "cuda")...).requireSentence(t, exitFailed,
 		"is too old: it has compute capability 7.5 and mquine needs 8.0")
+}
+
+// TestLostGPU checks that a result names the processor, and not the GPU, after the GPU fails between the
+// self-test and the end of the computation.
+func TestLostGPU(t *testing.T) {
+	t.Setenv("MQUINE_LIBCUDA", standin.Library(t))
+	w := newWorkplace(t)
+	g, err := kg.Open(t.Context(), w.data)
+	require.NoError(t, err)
+	computed := func(args ...string) (stderr, cpu, tier string) {
+		o := process(t, append(args, w.model, "--data", w.data, "-v", "--devices", "0", "--json", w.path("r.json"))...)
+		require.Zero(t, o.status, o.stderr)
+		var result struct{ Provenance metrics.Provenance }
+		require.NoError(t, json.Unmarshal(must1(os.ReadFile(w.path("r.json"))), &result))
+		return o.stderr, result.Provenance.Machine.CPU, result.Provenance.Machine.Tier
+	}
+	predict := []string{"predict", "--head", g.Entities.Label(0), "--relation", "lives_in"}
+	_, cpu, tier := computed(predict...)
+	assert.Contains(t, cpu, ", GPU 0 (Stand-in)")
+	assert.Equal(t, cudaBackend, tier)
+	t.Setenv("STANDIN_LOSE", "24")
+	const note = "note: using the processor: cuda: GPU 0 (Stand-in)"
+	for _, args := range [][]string{predict, {"discover", "-k", "3"}} {
+		stderr, cpu, tier := computed(args...)
+		require.Contains(t, stderr, note, args[0])
+		if args[0] == "predict" {
+			require.Contains(t, stderr, "on GPU 0 (Stand-in)\n"+note, "the self-test has passed")
+		}
+		assert.NotContains(t, cpu, "GPU", args[0])
+		assert.NotEqual(t, cudaBackend, tier, args[0])
+	}
 }

@@ -217,6 +217,7 @@ func (d *discovery) write(ctx context.Context, cmd *cobra.Command, f *found) err
 			return f.err
 		}
 		f.complete = true
+		f.Provenance.Machine = f.computed(ctx).Machine // the processor may have taken the GPUs' place
 	}
 	if d.out == "" {
 		if err := d.printed.print(cmd, f.in(ctx)); err != nil {
@@ -297,7 +298,7 @@ func (d *discovery) chosenRelations(ctx context.Context, g *kg.Graph) (relations
 // describe sets the options and the provenance of a result.
 func (d *discovery) describe(ctx context.Context, f *found) (err error) {
 	f.Side, f.K, f.Per, f.Order = d.side.String(), d.k, d.scope.String(), d.order
-	f.Provenance = computedOn(ctx, f.options.Backend.Tier.String(), d.threads, gpusOf(f.options))
+	f.Provenance = f.computed(ctx)
 	return f.subject.describe(ctx, &f.Provenance, d.wantsJSON())
 }
 

@@ -191,7 +191,7 @@ func (p *prediction) run(ctx context.Context, in io.Reader, log io.Writer) (list
 		return nil, err
 	}
 	noteAnswers(log, s.model, lists)
-	list.Provenance = computedOn(ctx, s.options.Backend.Tier.String(), p.threads, gpusOf(s.options))
+	list.Provenance = s.computed(ctx)
 	if err := s.describe(ctx, &list.Provenance, p.wantsJSON()); err != nil {
 		return nil, err
 	}

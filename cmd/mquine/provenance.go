@@ -8,7 +8,6 @@ import (
 	"github.com/mquine/mquine/kg"
 	"github.com/mquine/mquine/metrics"
 	"github.com/mquine/mquine/model"
-	"github.com/mquine/mquine/rank"
 )
 
 // invocation is the command line and the time at which the process began.
@@ -45,14 +44,6 @@ func computedOn(ctx context.Context, tier string, threads int, gpus string) metr
 		p.Machine.Tier, p.Machine.CPU = cudaBackend, p.Machine.CPU+", "+gpus
 	}
 	return p
-}
-
-// gpusOf names the GPUs of a ranking, if it has any.
-func gpusOf(o rank.Options) string {
-	if o.Engine == nil {
-		return ""
-	}
-	return o.Engine.String()
 }
 
 // build returns the version of the module and the commit, as far as the build recorded them.

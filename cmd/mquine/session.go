@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/mquine/mquine/kg"
+	"github.com/mquine/mquine/metrics"
 	"github.com/mquine/mquine/rank"
 )
 
@@ -15,7 +16,7 @@ type session struct {
 	log   io.Writer // for progress and notes
 	meter *meter
 	// options has the backend, the engine and the threads that the flags select. The command adds
-	// more before prepare.
+	// more before prepare. The engine becomes nil when the processor takes its place.
 	options rank.Options
 	index   *kg.Index // known answers; nil before it is built
 	loading time.Time // when reading the checkpoints and the data set began
@@ -33,7 +34,7 @@ func openSession(ctx context.Context, log io.Writer, in inputs, c compute, g gpu
 	}
 	s := &session{log: log, meter: newMeter(log)}
 	s.options = rank.Options{Backend: backend, Threads: c.threads}
-	if s.options.Engine, s.release, err = g.open(c, log, s.meter); err != nil {
+	if s.options.Engine, s.release, err = g.open(c, s.giveUp); err != nil {
 		return nil, err
 	}
 	s.loading = time.Now()
@@ -54,6 +55,23 @@ func (s *session) prepare(ctx context.Context, e *ensemble) (err error) {
 	}
 	s.options, err = s.options.Resolve(ctx, s.model)
 	return err
+}
+
+// giveUp notes that the processor computes because of an error of the GPUs. The ranking that calls
+// giveUp has its copy of the options.
+func (s *session) giveUp(err error) {
+	s.meter.clear()
+	printNote(s.log, "using the processor: %v", err)
+	s.options.Engine = nil
+}
+
+// computed returns the provenance of a result that has been computed with the options of the session.
+func (s *session) computed(ctx context.Context) metrics.Provenance {
+	gpus := ""
+	if e := s.options.Engine; e != nil {
+		gpus = e.String()
+	}
+	return computedOn(ctx, s.options.Backend.Tier.String(), s.options.Threads, gpus)
 }
 
 func (s *session) close() {
