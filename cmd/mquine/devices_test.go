@@ -88,6 +88,11 @@ func TestGPUs(t *testing.T) {
 	assert.Contains(t, o.stderr, "on GPU 0 (Stand-in) and GPU 1 (Stand-in)")
 	process(t, append(predict, "--backend", "avx2", "--devices", "0")...).requireSentence(t, exitUsage,
 		"--devices needs --backend auto or cuda: --backend avx2 uses the processor")
+	relations := []string{"predict", w.model, "--data", w.data, "--head", predict[5], "--tail", predict[5]}
+	process(t, append(relations, "--backend", "cuda")...).requireSentence(t, exitFailed,
+		"--backend cuda does not apply to queries for relations, which the processor answers: leave it out")
+	process(t, append(relations, "--devices", "0")...).requireSentence(t, exitFailed,
+		"--devices does not apply to queries for relations, which the processor answers: leave it out")
 
 	// The self-test rejects tensor cores that round worse than the bands assume.
 	t.Setenv("STANDIN_CARELESS", "13")

@@ -172,6 +172,9 @@ func (p *prediction) run(ctx context.Context, in io.Reader, log io.Writer) (list
 	}); err != nil {
 		return nil, err
 	}
+	if err := p.checkGPUs(queries); err != nil {
+		return nil, err
+	}
 	s.options.Progress = s.meter.ranking
 	if s.options.Among, list.Restrictions, err = p.restriction.load(ctx, s.subject, log); err != nil {
 		return nil, err
@@ -197,6 +200,16 @@ func (p *prediction) run(ctx context.Context, in io.Reader, log io.Writer) (list
 	}
 	list.set(s, queries, lists, len(missing) == 0, p.wantsJSON())
 	return list, nil
+}
+
+// checkGPUs refuses GPUs if all queries ask for relations.
+func (p *prediction) checkGPUs(queries []question) error {
+	name := firstGiven(
+		optionalFlag{p.backend == cudaBackend, "--backend cuda"}, optionalFlag{len(p.indices) > 0, "--devices"})
+	if name == "" || slices.ContainsFunc(queries, func(q question) bool { return q.side != kg.Relation }) {
+		return nil
+	}
+	return fmt.Errorf("%s does not apply to queries for relations, which the processor answers: leave it out", name)
 }
 
 // noteAnswers prints notes about the scores of a model and about queries without answers.
