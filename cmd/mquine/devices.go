@@ -17,6 +17,9 @@ import (
 
 const cudaBackend = "cuda"
 
+// onProcessor ends errors of GPUs that the command requires.
+const onProcessor = "to rank on the processor, use --backend auto"
+
 // gpus holds the flag that selects GPUs.
 type gpus struct {
 	indices []int
@@ -81,7 +84,7 @@ func (g *gpus) open(c compute, note func(error)) (e rank.Engine, close func(), e
 	opened, err := gpu.Open(indices...)
 	switch {
 	case err != nil && c.backend == cudaBackend:
-		return nil, none, err
+		return nil, none, fmt.Errorf("%w; %s", err, onProcessor)
 	case err != nil:
 		note(err)
 		return nil, none, nil

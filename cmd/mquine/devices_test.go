@@ -49,8 +49,9 @@ func TestGPUs(t *testing.T) {
 	t.Setenv("MQUINE_LIBCUDA", "/nowhere/libcuda.so.1")
 	process(t, with("--backend", "cuda")...).requireSentence(t, exitFailed,
 		"cuda: no NVIDIA driver: /nowhere/libcuda.so.1")
-	assert.Contains(t, process(t, with("--devices", "0")...).stderr,
-		"note: using the processor: cuda: no NVIDIA driver")
+	o := process(t, with("--devices", "0")...)
+	assert.Contains(t, o.stderr, "note: using the processor: cuda: no NVIDIA driver")
+	assert.NotContains(t, o.stderr, "--backend auto", "what the note says already happens")
 	want := ranks()
 
 	t.Setenv("MQUINE_LIBCUDA", library)
@@ -83,7 +84,7 @@ func TestGPUs(t *testing.T) {
 	require.NoError(t, err)
 	predict[5] = g.Entities.Label(0)
 	predicted := succeed(t, append(predict, "--backend", "generic")...).stdout
-	o := process(t, append(predict, "-v", "--backend", "cuda", "--devices", "0,1")...)
+	o = process(t, append(predict, "-v", "--backend", "cuda", "--devices", "0,1")...)
 	assert.Equal(t, predicted, o.stdout)
 	assert.Contains(t, o.stderr, "on GPU 0 (Stand-in) and GPU 1 (Stand-in)")
 	process(t, append(predict, "--backend", "avx2", "--devices", "0")...).requireSentence(t, exitUsage,
@@ -97,7 +98,8 @@ func TestGPUs(t *testing.T) {
 	// The self-test rejects tensor cores that round worse than the bands assume.
 	t.Setenv("STANDIN_CARELESS", "13")
 	process(t, with("--backend", "cuda")...).requireSentence(t, exitFailed,
-		"GPU 0 (Stand-in) failed the self-test: its results for model mquine on a small graph differ")
+		"GPU 0 (Stand-in) failed the self-test: its results for model mquine on a small graph differ from the "+
+			"processor's; to rank on the processor, use --backend auto")
 	assert.NoFileExists(t, w.path("ranks.tsv"))
 	assert.Contains(t, process(t, with("--devices", "0")...).stderr,
 		"note: using the processor: GPU 0 (Stand-in) failed the self-test")
@@ -109,10 +111,12 @@ func TestGPUs(t *testing.T) {
 
 	t.Setenv("STANDIN_LOSE", "3")
 	process(t, append(predict, "--backend", "cuda")...).requireSentence(t, exitFailed,
-		"this process can no longer use the GPU")
+		"this process can no longer use the GPU and discards its unfinished work; "+
+			"to rank on the processor, use --backend auto")
 	o = process(t, append(predict, "--devices", "0")...)
 	assert.Equal(t, predicted, o.stdout)
 	assert.Contains(t, o.stderr, "note: using the processor: cuda: GPU 0 (Stand-in)")
+	assert.NotContains(t, o.stderr, "--backend auto")
 	process(t, with("--backend", "cuda")...).requireSentence(t, exitFailed, "this process can no longer use the GPU")
 	assert.NoFileExists(t, w.path("ranks.tsv"))
 	assert.Contains(t, process(t, with("--devices", "0")...).stderr,

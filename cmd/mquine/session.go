@@ -2,9 +2,12 @@ package main
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"io"
 	"time"
 
+	"github.com/mquine/mquine/kernel/cuda"
 	"github.com/mquine/mquine/kg"
 	"github.com/mquine/mquine/metrics"
 	"github.com/mquine/mquine/rank"
@@ -72,6 +75,14 @@ func (s *session) computed(ctx context.Context) metrics.Provenance {
 		gpus = e.String()
 	}
 	return computedOn(ctx, s.options.Backend.Tier.String(), s.options.Threads, gpus)
+}
+
+// explain is like subject.explain. To an error of a GPU, it adds what to do.
+func (s *session) explain(ctx context.Context, err error) error {
+	if failure := (*cuda.DeviceError)(nil); errors.As(err, &failure) {
+		return fmt.Errorf("%w; %s", err, onProcessor)
+	}
+	return s.subject.explain(ctx, err)
 }
 
 func (s *session) close() {

@@ -59,7 +59,7 @@ func (l *library) list() ([]Info, error) {
 		return nil, l.failed("cuDeviceGetCount", r)
 	}
 	if n == 0 {
-		return nil, fmt.Errorf("%w: the driver %s finds none", errNoGPU, l.path)
+		return nil, l.noGPU()
 	}
 	if r := l.DriverGetVersion(&version); r != success {
 		return nil, l.failed("cuDriverGetVersion", r)
@@ -219,9 +219,6 @@ func (d *Device) check(name string, r result) error {
 	return d.failed(name, r)
 }
 
-// onProcessor is the end of errors after which only the processor is certain to rank.
-const onProcessor = "rank on the processor, with --backend auto"
-
 func (d *Device) failed(name string, r result) error {
 	if r == outOfMemory {
 		return d.full(name, 0)
@@ -231,11 +228,10 @@ func (d *Device) failed(name string, r result) error {
 	// which explains the later ones.
 	kernel := r >= illegalAddress && r <= launchFailed && r != launchOutOfResource
 	if kernel || r == eccUncorrectable || r == deviceUnavailable {
-		d.broken = fmt.Errorf("%s; this process can no longer use the GPU and discards its unfinished work: "+
-			"start the program again, or %s", text, onProcessor)
+		d.broken = fmt.Errorf("%s; this process can no longer use the GPU and discards its unfinished work", text)
 		return d.broken
 	}
-	return fmt.Errorf("%s: %s", text, onProcessor)
+	return errors.New(text)
 }
 
 // full returns the error of a call that needs more memory than the device has left. needed is the
@@ -272,7 +268,7 @@ func (e *MemoryError) Error() string {
 	size := func(bytes int64) string { return humanize.IBytes(uint64(bytes)) }
 	if e.Host {
 		return fmt.Sprintf("cuda: the host, not GPU %d (%s), is out of memory: it cannot lock %s for transfers: "+
-			"end other programs, or %s", e.Device.Index, e.Device.Name, size(e.Needed), onProcessor)
+			"end other programs", e.Device.Index, e.Device.Name, size(e.Needed))
 	}
 	what := e.Call + " failed"
 	switch {
@@ -284,6 +280,6 @@ func (e *MemoryError) Error() string {
 		what = fmt.Sprintf("an allocation needs %s, but only %s of %s are free",
 			size(e.Needed), size(e.Free), size(e.Total))
 	}
-	return fmt.Sprintf("cuda: GPU %d (%s) is out of memory: %s: end other programs that use the GPU, or %s",
-		e.Device.Index, e.Device.Name, what, onProcessor)
+	return fmt.Sprintf("cuda: GPU %d (%s) is out of memory: %s: end other programs that use the GPU",
+		e.Device.Index, e.Device.Name, what)
 }

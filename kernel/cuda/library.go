@@ -115,12 +115,12 @@ func open() (*library, error) {
 	switch r := l.Init(0); r {
 	case success:
 	case noDevice:
-		return nil, fmt.Errorf("%w: the driver %s finds none", errNoGPU, path)
+		return nil, l.noGPU()
 	case stubLibrary:
 		return nil, fmt.Errorf("cuda: %s is a stub for linking, not a driver: "+
 			"install the NVIDIA driver or set %s to its library", path, LibraryEnv)
 	default:
-		return nil, l.failed("cuInit", r)
+		return nil, fmt.Errorf("%w: restart the machine if its driver has been upgraded", l.failed("cuInit", r))
 	}
 	var version int32
 	if r := l.DriverGetVersion(&version); r != success {
@@ -139,6 +139,11 @@ func open() (*library, error) {
 }
 
 func versionString(v int32) string { return fmt.Sprintf("%d.%d", v/1000, v%1000/10) }
+
+func (l *library) noGPU() error {
+	return fmt.Errorf("%w: the driver %s finds none: check CUDA_VISIBLE_DEVICES, which may hide the GPUs",
+		errNoGPU, l.path)
+}
 
 // failed returns the error of a call whose result is not success.
 func (l *library) failed(call string, r result) error {

@@ -384,7 +384,7 @@ func (w *worker) screen(from, n, capacity int) {
 func narrower(n, queries, listed int) (int, error) {
 	if n <= cuda.CandidateTile {
 		return 0, &cuda.DeviceError{Err: fmt.Errorf("rank: a GPU left %d undecided pairs of %d candidates and %d "+
-			"queries, which is impossible: rank on the processor, with --backend auto", listed, n, queries)}
+			"queries, which is impossible", listed, n, queries)}
 	}
 	return max(cuda.CandidateTile, n/2/cuda.CandidateTile*cuda.CandidateTile), nil
 }
