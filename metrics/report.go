@@ -56,13 +56,13 @@ type Report struct {
 	// (h, ?, t).
 	Queries       int `json:"queries"`
 	UniqueQueries int `json:"unique_queries"`
-	// Screen is the arithmetic of the first stage: float32, int8, int16, or auto if several were used,
-	// float64 among given negatives, and reference for relations.
+	// Screen is the arithmetic of the first stage: float32, int8, int16, fp16 on the tensor cores of
+	// GPUs, or auto if several were used, float64 among given negatives, and reference for relations.
 	Screen string `json:"screen"`
 	// Rescored counts the pairs that reached each later stage.
 	Rescored rank.Rescored `json:"rescored"`
 	Timing   Timing        `json:"timing"`
-	// Dropped is the share of all chains that early exit skipped.
+	// Dropped is the share of all chains that early exit skipped. It is 0 on GPUs, which do not measure it.
 	Dropped float64 `json:"dropped_terms"`
 	// PeakRSSBytes is the peak resident memory of the process, or 0 if it is unknown.
 	PeakRSSBytes int64 `json:"peak_rss_bytes"`
@@ -88,7 +88,7 @@ type Timing struct {
 	// Rank is the time from the first query on, without Pack.
 	Rank float64 `json:"rank_s"`
 	// Decide is the part of Rank for pairs that the first stage left undecided, averaged over the
-	// threads.
+	// threads. It is 0 on GPUs, which do not measure it.
 	Decide float64 `json:"decide_s"`
 	// Total is the time from the start of the process to its end.
 	Total float64 `json:"total_s"`

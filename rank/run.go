@@ -179,17 +179,17 @@ type Stats struct {
 	Pairs int64
 	// Rescored counts, by stage, the pairs that earlier stages left undecided.
 	Rescored Rescored
-	// Screen is the arithmetic of the first stage on the processor, or AutoScreen if it changed
-	// during the ranking. It is Float32Screen if an engine counted. Among Negatives, its String is
-	// "float64", and for Relations, "reference".
+	// Screen is the arithmetic of the first stage, or AutoScreen if it changed during the ranking. If
+	// the tensor cores of GPUs counted, its String is "fp16". Among Negatives, its String is "float64",
+	// and for Relations, "reference".
 	Screen Screen
 	// Engine names the engine. It is empty if the processor counted.
 	Engine string
 	// Pack is the time that the ranking waited for features and panels, and Rank is the time from
 	// the first query on, without Pack. Decide is the part of Rank for pairs that the first stage
-	// left undecided, averaged over the threads.
+	// left undecided, averaged over the threads. It is 0 if an engine counted.
 	Pack, Rank, Decide time.Duration
-	// Dropped is the share of all chains that early exit skipped.
+	// Dropped is the share of all chains that early exit skipped. It is 0 if an engine counted.
 	Dropped float64
 }
 
@@ -305,6 +305,7 @@ func (r *ranker) rank(ctx context.Context, j *engine.Job, o Options, stats *Stat
 		return err
 	}
 	stats.Pack += begun
+	done := &j.Progress
 	switch e := s.engine.(type) {
 	case *cpuEngine:
 		if len(e.used) == 1 {
@@ -313,9 +314,14 @@ func (r *ranker) rank(ctx context.Context, j *engine.Job, o Options, stats *Stat
 	case *pairEngine:
 		stats.Screen = float64Pairs
 	default:
-		stats.Screen, stats.Engine = Float32Screen, o.Engine.String()
+		stats.Engine = o.Engine.String()
+		switch half, single := done.Half.Load(), done.Single.Load(); {
+		case half == 0:
+			stats.Screen = Float32Screen
+		case single == 0:
+			stats.Screen = halfScreen
+		}
 	}
-	done := &j.Progress
 	stats.Rescored = Rescored{done.Coarse.Load(), done.Undecided.Load(), done.Referenced.Load()}
 	stats.Decide = time.Duration(done.Deciding.Load() / int64(j.Threads))
 	stats.Dropped = float64(done.Dropped.Load()) / float64(max(done.Strips.Load(), 1))

@@ -33,12 +33,14 @@ const (
 	int16OneProduct
 	// onlyReference compares reference scores alone. Options cannot choose it.
 	onlyReference
+	// halfScreen is the screen of GPUs for dot products, on tensor cores. Options cannot choose it.
+	halfScreen
 )
 
-// String returns "auto", "float32", "int8" or "int16", or "float64" for a ranking among Negatives and
-// "reference" for a ranking of relations.
+// String returns "auto", "float32", "int8" or "int16", "fp16" for a ranking on the tensor cores of GPUs,
+// "float64" for a ranking among Negatives, and "reference" for a ranking of relations.
 func (s Screen) String() string {
-	return [...]string{"auto", "float32", "int8", "int16", "float64", "int16", "int16", "reference"}[s]
+	return [...]string{"auto", "float32", "int8", "int16", "float64", "int16", "int16", "reference", "fp16"}[s]
 }
 
 // Fits reports whether Options may request the screen for a comparison. Only dot products, L1

@@ -409,6 +409,9 @@ func writeStatistics(w io.Writer, s rank.Stats) {
 		fmt.Fprintf(w, "undecided: %s after %s, %s after float64\n",
 			text.Plural(int(undecided), "pair"), stages, text.Comma(s.Rescored.Reference))
 	}
+	if s.Engine != "" {
+		return // GPUs do not measure the rest
+	}
 	fmt.Fprintf(w, "deciding them took %.1f%% of the time\n", 100*s.Decide.Seconds()/max(s.Rank.Seconds(), 1e-9))
 	if s.Dropped > 0 {
 		fmt.Fprintf(w, "early exit skipped %.1f%% of the terms\n", 100*s.Dropped)

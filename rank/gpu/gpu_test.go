@@ -976,3 +976,16 @@ func TestFallbackWhileRanking(t *testing.T) {
 	require.Zero(t, bytes)
 	require.Zero(t, contexts)
 }
+
+// TestScreenNames checks that the statistics of a ranking name the screen of the device.
+func TestScreenNames(t *testing.T) {
+	devices := openDevices(t, standin.Use(t), 1)
+	g := ranktest.Graph(rand.New(rand.NewPCG(7, 29)), 30, 2, 60, 0, 10)
+	for name, screen := range map[string]string{"distmult": "fp16", "transe-l1": "float32"} {
+		m := ranktest.Model(t, name, 4, g, 3, ranktest.VectorKinds[0])
+		ranking, err := rank.Run(t.Context(), m, kgtest.Index(t, g), g.Splits[kg.Test],
+			rank.Options{Threads: 1, Engine: trusted(devices...)})
+		require.NoError(t, err)
+		require.Equal(t, screen, ranking.Stats.Screen.String(), name)
+	}
+}

@@ -369,6 +369,7 @@ func (b *buffer) Count(ctx context.Context, _ int, block *engine.Block) error {
 			return err
 		}
 	}
+	progress := &b.ranking.job.Progress
 	err := b.withTeam(ctx, block, func(workers []*worker) error {
 		for i, w := range workers {
 			if err := w.send(ctx); err != nil {
@@ -382,13 +383,17 @@ func (b *buffer) Count(ctx context.Context, _ int, block *engine.Block) error {
 			if err := w.count(ctx); err != nil {
 				return err
 			}
+			if w.single {
+				progress.Single.Add(1)
+			} else {
+				progress.Half.Add(1)
+			}
 		}
 		return nil
 	})
 	if err != nil {
 		return err
 	}
-	progress := &b.ranking.job.Progress
 	progress.Done.Add(int64(len(block.Queries)) * int64(b.f.N))
 	progress.Compared.Add(int64(len(block.Targets)) * int64(b.f.N))
 	return nil

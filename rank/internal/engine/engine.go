@@ -187,6 +187,9 @@ type Progress struct {
 	// Deciding is the time that goroutines spent on pairs that the first stage left undecided, in
 	// nanoseconds.
 	Deciding atomic.Int64
+	// Half and Single count the blocks that devices screened in fp16 and in float32. The processor
+	// changes none of them, and devices change none of Coarse, Strips, Dropped and Deciding.
+	Half, Single atomic.Int64
 }
 
 // Rep returns the first candidate or target that has the same parameters as the candidate or target
