@@ -141,7 +141,8 @@ func (o Options) job(m model.Model, p engine.Plan) *engine.Job {
 	}
 	return &engine.Job{
 		Model: m, Backend: o.Backend, Threads: o.Threads, Most: o.most(m),
-		FeatureMemory: o.FeatureMemory, Tolerances: o.Tolerances, Plan: p,
+		FeatureMemory: o.FeatureMemory, OnePass: o.Among == nil && model.DependenceOf(m) == model.OnEntity,
+		Tolerances: o.Tolerances, Plan: p,
 	}
 }
 

@@ -941,12 +941,37 @@ func TestHostMemory(t *testing.T) {
 
 	// The estimate of the memory for transfers and for ψ.
 	e := trusted(devices...)
-	j := &engine.Job{Model: wide, Most: entities, Threads: 3, Plan: engine.Plan{Unique: triples}}
+	j := &engine.Job{Model: wide, Most: entities, Threads: 3, OnePass: true, Plan: engine.Plan{Unique: triples}}
 	use, err := e.Memory(j)
 	require.NoError(t, err)
 	perTeam := 4 * 1024 * int64(blockQueries)
-	require.InEpsilon(t, 2*perTeam+stagingBytes, use.Host[2].Bytes, 0.4)
-	require.Equal(t, 2*perTeam, use.Host[3].Bytes, "two blocks of queries")
+	require.InEpsilon(t, 3*perTeam+stagingBytes, use.Host[2].Bytes, 0.4)
+	require.Equal(t, 3*perTeam, use.Host[3].Bytes, "a block of queries for each thread")
+
+	// The estimate for any plan covers the memory of a prediction in one pass, and in two if features
+	// depend on the side.
+	for name, passes := range map[string]int{"distmult": 1, "cp": 2} {
+		m := bare(name, 100)
+		plan := engine.Plan{Unique: 300}
+		for i := range 300 {
+			plan.Queries = append(plan.Queries, engine.Query{First: int32(i), Last: int32(i) + 1})
+			plan.Targets = append(plan.Targets, engine.Target{Answer: -1})
+		}
+		for i := range passes {
+			plan.Passes = append(plan.Passes, engine.Pass{First: 300 * i / passes, Last: 300 * (i + 1) / passes})
+		}
+		j := &engine.Job{Model: m, Most: entities, Threads: 3, Plan: plan,
+			OnePass: model.DependenceOf(m) == model.OnEntity}
+		actual, err := e.Memory(j)
+		require.NoError(t, err)
+		require.EqualValues(t, passes*4*engine.PairPad(engine.WidestTower(m))*entities, actual.Host[0].Bytes, name)
+		j.Plan = engine.Plan{Unique: 300}
+		use, err := e.Memory(j)
+		require.NoError(t, err)
+		for i, need := range actual.Host {
+			require.GreaterOrEqual(t, use.Host[i].Bytes, need.Bytes, "%s: %s", name, need.For)
+		}
+	}
 }
 
 // TestFallbackWhileRanking checks that the GPUs stay open for a ranking that is active while another

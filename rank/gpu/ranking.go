@@ -40,8 +40,8 @@ func (e *Engine) passBlocks(j *engine.Job) (most int) {
 	switch {
 	case len(j.Passes) == 0 && j.Unique == 0:
 		return math.MaxInt
-	case len(j.Passes) == 0:
-		return (j.Unique + size - 1) / size
+	case len(j.Passes) == 0: // perhaps a prediction
+		return (j.Unique + cuda.QueryTile - 1) / cuda.QueryTile
 	case j.Predicts():
 		size = cuda.QueryTile // blocks are small if there are few queries
 	}
@@ -103,7 +103,7 @@ func (e *Engine) slicing(j *engine.Job) (slicing, error) {
 	}
 	all := fit(1)
 	x.size, x.buffers = candidates, 1
-	if all >= candidates && (len(j.Passes) < 2 || all < 2*candidates) {
+	if onePass := j.OnePass || len(j.Passes) == 1; all >= candidates && (onePass || all < 2*candidates) {
 		return x, nil
 	}
 	x.size, x.buffers = min(candidates, fit(2)), 2

@@ -160,6 +160,8 @@ type Job struct {
 	Most int
 	// FeatureMemory bounds the memory for features in bytes. 0 lets the engine choose.
 	FeatureMemory int64
+	// OnePass says that no plan of the job has more than one pass.
+	OnePass bool
 	// Tolerances lists the tolerances that targets refer to.
 	Tolerances []Tolerance
 
