@@ -40,7 +40,7 @@ func PredictRelations(
 	}
 	order, relations := byHead(triples), m.Config().Relations
 	const mostScores = 1 << 20
-	size := max(1, min(len(order), relationChunk, mostScores/relations)) // triples in a chunk
+	size := max(1, min(len(order), relationChunk, mostScores/max(1, relations))) // triples in a chunk
 	err = proc.CheckMemory(fmt.Sprintf("predicting relations among %s", text.Comma(relations)),
 		"ask for fewer answers or fewer queries, or make more memory available",
 		proc.Need{For: "answers", Bytes: int64(len(triples)) * int64(min(top.K, relations)) *
