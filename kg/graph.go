@@ -22,6 +22,8 @@ type Graph struct {
 	// Notes lists what a user should know about the data, in one sentence each, such as duplicate
 	// triples or entities without a training triple.
 	Notes []string
+	// leftOut are the labels of entities and of relations that Restrict left out.
+	leftOut [2]map[string]bool
 }
 
 // Has reports whether the data set has the split.

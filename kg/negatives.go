@@ -19,7 +19,8 @@ func negativesFiles(s Split) []string {
 // ReadNegatives reads the false triples that belong to a split of g, for triple classification:
 // valid_negatives.txt or test_negatives.txt in the folder of g. The file may contain N-Triples
 // (.nt), and may be compressed (.gz, .zst). The triples have the identifiers of g. Without the
-// file, the result is nil. If g lacks a label, the error names the file and the line.
+// file, the result is nil. If g lacks a label, the error names the file and the line, unless Restrict
+// left out the label: then ReadNegatives leaves out the triple.
 func ReadNegatives(ctx context.Context, g *Graph, s Split) ([]Triple, error) {
 	if g.Dir == "" {
 		return nil, nil
@@ -34,27 +35,32 @@ func ReadNegatives(ctx context.Context, g *Graph, s Split) ([]Triple, error) {
 	if err != nil || path == "" {
 		return nil, err
 	}
-	id := func(v *Vocabulary, kind string, label []byte) (int32, error) {
+	id := func(v *Vocabulary, leftOut map[string]bool, kind string, label []byte) (int32, error) {
 		if id, ok := v.lookup(label); ok {
 			return id, nil
+		}
+		if leftOut[string(label)] {
+			return -1, nil
 		}
 		return 0, fmt.Errorf("unknown %s %.200q: a false triple may contain only labels of the data set", kind, label)
 	}
 	negatives := []Triple{}
 	add := func(head, relation, tail []byte) error {
-		h, err := id(g.Entities, "entity", head)
+		h, err := id(g.Entities, g.leftOut[0], "entity", head)
 		if err != nil {
 			return err
 		}
-		r, err := id(g.Relations, "relation", relation)
+		r, err := id(g.Relations, g.leftOut[1], "relation", relation)
 		if err != nil {
 			return err
 		}
-		t, err := id(g.Entities, "entity", tail)
+		t, err := id(g.Entities, g.leftOut[0], "entity", tail)
 		if err != nil {
 			return err
 		}
-		negatives = append(negatives, Triple{h, r, t})
+		if h >= 0 && r >= 0 && t >= 0 {
+			negatives = append(negatives, Triple{h, r, t})
+		}
 		return nil
 	}
 	read := readTriples

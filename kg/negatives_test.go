@@ -46,6 +46,20 @@ func TestReadNegatives(t *testing.T) {
 	got, err = ReadNegatives(t.Context(), g, Valid)
 	require.NoError(t, err)
 	require.Equal(t, []Triple{{4, 2, 3}}, got)
+
+	// False triples with labels that Restrict left out are left out too, and unknown labels stay errors.
+	require.NoError(t, os.Remove(filepath.Join(dir, "valid_negatives.nt")))
+	small, err := g.Restrict("the checkpoint", NewVocabulary("b", "a"), g.Relations)
+	require.NoError(t, err)
+	small, err = small.Relabel(NewVocabulary("b", "a"), g.Relations)
+	require.NoError(t, err)
+	write("valid_negatives.txt", "b\tr\ta\nc\ts\tc\na\ts\tb\n")
+	got, err = ReadNegatives(t.Context(), small, Valid)
+	require.NoError(t, err)
+	require.Equal(t, []Triple{{0, 0, 1}, {1, 1, 0}}, got)
+	write("valid_negatives.txt", "b\tr\ta\nx\ts\tc\n")
+	_, err = ReadNegatives(t.Context(), small, Valid)
+	require.ErrorContains(t, err, `valid_negatives.txt:2: unknown entity "x"`)
 }
 
 // CoDEx has as many false triples as true triples, and no split contains a false triple.

@@ -2,6 +2,7 @@ package kg
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -21,7 +22,9 @@ func (g *Graph) Relabel(entities, relations *Vocabulary) (*Graph, error) {
 	if err != nil {
 		return nil, err
 	}
-	out := &Graph{Name: g.Name, Dir: g.Dir, Entities: entities, Relations: relations, Notes: g.Notes}
+	out := &Graph{
+		Name: g.Name, Dir: g.Dir, Entities: entities, Relations: relations, Notes: g.Notes, leftOut: g.leftOut,
+	}
 	for s, triples := range g.Splits {
 		if triples == nil {
 			continue
@@ -42,21 +45,27 @@ func (g *Graph) Relabel(entities, relations *Vocabulary) (*Graph, error) {
 	return out, nil
 }
 
-// Restrict returns the graph without the entities and relations whose labels two vocabularies lack, usually
-// a checkpoint's, and without their triples. Notes counts what was left out. If the vocabularies have all
-// labels, Restrict returns g.
+// Restrict returns the graph without the entities and relations whose labels two vocabularies lack, and
+// without their triples. Notes counts what was left out; owner, such as "the checkpoint", names what has
+// the vocabularies. If they have all labels, Restrict returns g. It is an error if no triple of a split
+// remains.
 //
 // Data sets of PyKEEN lack the entities and relations that are in no training triple, and so do its models.
-func (g *Graph) Restrict(entities, relations *Vocabulary) *Graph {
-	entityOf, keptEntities := common(g.Entities, entities)
-	relationOf, keptRelations := common(g.Relations, relations)
-	lackingEntities := g.Entities.Len() - keptEntities.Len()
-	lackingRelations := g.Relations.Len() - keptRelations.Len()
-	if lackingEntities == 0 && lackingRelations == 0 {
-		return g
+func (g *Graph) Restrict(owner string, entities, relations *Vocabulary) (*Graph, error) {
+	out := &Graph{Name: g.Name, Dir: g.Dir, leftOut: [2]map[string]bool{{}, {}}}
+	var entityOf, relationOf []int32
+	entityOf, out.Entities = common(g.Entities, entities, out.leftOut[0])
+	relationOf, out.Relations = common(g.Relations, relations, out.leftOut[1])
+	var lacking, without []string
+	if n := len(out.leftOut[0]); n > 0 {
+		lacking = append(lacking, text.Count(n, "entity", "entities"))
 	}
-	out := &Graph{Name: g.Name, Dir: g.Dir, Entities: keptEntities, Relations: keptRelations}
-	var left []string
+	if n := len(out.leftOut[1]); n > 0 {
+		lacking = append(lacking, text.Count(n, "relation", "relations"))
+	}
+	if lacking == nil {
+		return g, nil
+	}
 	all := 0
 	for s, triples := range g.Splits {
 		if triples == nil {
@@ -69,38 +78,39 @@ func (g *Graph) Restrict(entities, relations *Vocabulary) *Graph {
 				kept = append(kept, n)
 			}
 		}
+		if len(kept) == 0 && len(triples) > 0 {
+			return nil, fmt.Errorf("data set %s: %s lacks labels of every %v triple: use the data set of the checkpoint",
+				g.Name, owner, Split(s))
+		}
 		out.Splits[s] = kept
 		if n := len(triples) - len(kept); n > 0 {
-			left = append(left, text.Comma(n)+" "+Split(s).String())
+			without = append(without, text.Comma(n)+" "+Split(s).String())
 			all += n
 		}
 	}
-	var lacking []string
-	if lackingEntities > 0 {
-		lacking = append(lacking, text.Count(lackingEntities, "entity", "entities"))
-	}
-	if lackingRelations > 0 {
-		lacking = append(lacking, text.Count(lackingRelations, "relation", "relations"))
-	}
-	without := "no triple"
+	left := "no triple"
 	if all == 1 {
-		without = left[0] + " triple"
+		left = without[0] + " triple"
 	} else if all > 1 {
-		without = text.Join(left, "and") + " triples"
+		left = text.Join(without, "and") + " triples"
 	}
-	out.Notes = append(slices.Clone(g.Notes), fmt.Sprintf("the checkpoint lacks %s of the data: left out %s",
-		text.Join(lacking, "and"), without))
-	return out
+	out.Notes = append(slices.Clone(g.Notes), fmt.Sprintf("%s lacks %s of the data: left out %s",
+		owner, text.Join(lacking, "and"), left))
+	for i, labels := range g.leftOut { // of an earlier call
+		maps.Copy(out.leftOut[i], labels)
+	}
+	return out, nil
 }
 
 // common returns the labels of from that the vocabulary to has, and for every identifier of from its
-// identifier among them, or -1.
-func common(from, to *Vocabulary) (ids []int32, kept *Vocabulary) {
+// identifier among them, or -1. It adds the other labels to leftOut.
+func common(from, to *Vocabulary, leftOut map[string]bool) (ids []int32, kept *Vocabulary) {
 	ids = make([]int32, from.Len())
 	var labels []string
 	for i, label := range from.Labels() {
 		if _, ok := to.ID(label); !ok {
 			ids[i] = -1
+			leftOut[label] = true
 			continue
 		}
 		ids[i] = int32(len(labels))

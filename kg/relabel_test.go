@@ -30,22 +30,32 @@ func TestRestrict(t *testing.T) {
 	g := &Graph{Name: "small", Entities: NewVocabulary("a", "b", "c"), Relations: NewVocabulary("r", "s"),
 		Notes: []string{"first"}}
 	g.Splits[Train] = []Triple{{0, 0, 1}, {2, 1, 0}, {2, 0, 2}}
-	g.Splits[Test] = []Triple{{1, 0, 1}}
-	out := g.Restrict(NewVocabulary("c", "x", "a"), g.Relations)
+	g.Splits[Test] = []Triple{{1, 0, 1}, {0, 0, 0}}
+	restrict := func(entities, relations *Vocabulary) *Graph {
+		out, err := g.Restrict("model m", entities, relations)
+		require.NoError(t, err)
+		return out
+	}
+	out := restrict(NewVocabulary("c", "x", "a"), g.Relations)
 	assert.Equal(t, []string{"a", "c"}, out.Entities.Labels())
 	assert.Equal(t, g.Relations.Labels(), out.Relations.Labels())
 	assert.Equal(t, []Triple{{1, 1, 0}, {1, 0, 1}}, out.Splits[Train])
 	assert.Nil(t, out.Splits[Valid], "a missing split stays missing")
-	assert.Equal(t, []Triple{}, out.Splits[Test])
-	assert.Equal(t, []string{"first", "the checkpoint lacks 1 entity of the data: left out 1 train and 1 test triples"},
-		out.Notes)
+	assert.Equal(t, []Triple{{0, 0, 0}}, out.Splits[Test])
+	assert.Equal(t, []string{"first", "model m lacks 1 entity of the data: left out 1 train and 1 test triples"}, out.Notes)
 	assert.Len(t, g.Notes, 1)
 
-	out = g.Restrict(g.Entities, NewVocabulary("s"))
-	assert.Equal(t, []Triple{{2, 0, 0}}, out.Splits[Train])
-	g.Splits[Train] = g.Splits[Train][:2]
+	_, err := g.Restrict("model m", g.Entities, NewVocabulary("s"))
+	assert.EqualError(t, err, "data set small: model m lacks labels of every test triple: "+
+		"use the data set of the checkpoint")
+	assert.Same(t, g, restrict(NewVocabulary("x", "c", "b", "a"), NewVocabulary("s", "r")))
 	g.Splits[Test] = nil
-	out = g.Restrict(g.Entities, NewVocabulary("r"))
-	assert.Equal(t, "the checkpoint lacks 1 relation of the data: left out 1 train triple", out.Notes[1])
-	assert.Same(t, g, g.Restrict(NewVocabulary("x", "c", "b", "a"), NewVocabulary("s", "r")))
+	out = restrict(g.Entities, NewVocabulary("r"))
+	assert.Equal(t, []Triple{{0, 0, 1}, {2, 0, 2}}, out.Splits[Train])
+	assert.Equal(t, "model m lacks 1 relation of the data: left out 1 train triple", out.Notes[1])
+	out, err = out.Restrict("model n", NewVocabulary("a", "b"), out.Relations)
+	require.NoError(t, err)
+	assert.Equal(t, []string{"model m lacks 1 relation of the data: left out 1 train triple",
+		"model n lacks 1 entity of the data: left out 1 train triple"}, out.Notes[1:])
+	assert.Equal(t, [2]map[string]bool{{"c": true}, {"s": true}}, out.leftOut)
 }

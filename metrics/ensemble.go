@@ -2,6 +2,7 @@ package metrics
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -33,6 +34,9 @@ type FitOptions struct {
 func FitEnsemble(
 	ctx context.Context, members []model.Member, x *kg.Index, triples []kg.Triple, o FitOptions,
 ) (weights []float64, mrr float64, err error) {
+	if len(triples) == 0 {
+		return nil, 0, errors.New("metrics: fitting weights needs triples: give at least one")
+	}
 	n, passes := len(members), 1
 	if n > 2 {
 		passes = 2

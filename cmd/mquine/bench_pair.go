@@ -51,6 +51,9 @@ changing order.
 			}
 			runs, err := pairRevisions(cmd, base, head, pkg, o)
 			if err != nil {
+				if out != "" {
+					_ = os.Remove(out) // only an empty folder
+				}
 				return err
 			}
 			// Measuring takes a long time, so print the table even if the files cannot be

@@ -164,6 +164,10 @@ func (c *comparison) run(ctx context.Context, log io.Writer) (*metrics.Compariso
 		}
 	}
 	if c.skip {
+		if !slices.ContainsFunc(c.models, func(path string) bool { return !isRanksFile(path) }) {
+			return nil, fmt.Errorf("--%s applies to checkpoints, but all arguments are ranks files: leave it out",
+				skipUnknownFlag)
+		}
 		if err := c.skipUnknown(ctx, log); err != nil {
 			return nil, err
 		}
@@ -300,8 +304,11 @@ func (c *comparison) skipUnknown(ctx context.Context, log io.Writer) error {
 		if err != nil {
 			return err
 		}
-		g = g.Restrict(opened.Entities, opened.Relations)
+		g, err = g.Restrict("checkpoint "+path, opened.Entities, opened.Relations)
 		opened.Close()
+		if err != nil {
+			return err
+		}
 	}
 	c.graph = g
 	return nil

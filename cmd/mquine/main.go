@@ -44,8 +44,9 @@ func main() {
 	os.Exit(execute(ctx, start, os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
 }
 
-// interruptions returns the signals that cancel the work. It leaves out the signals that the caller has
-// made the process ignore, such as SIGHUP under nohup, and SIGINT in the background of a shell script.
+// interruptions returns the signals that cancel the work. It leaves out SIGINT and SIGHUP if the caller has
+// made the process ignore them, as a shell script does with SIGINT in its background and nohup with SIGHUP.
+// Go does not tell whether SIGTERM was ignored.
 func interruptions() []os.Signal {
 	return slices.DeleteFunc([]os.Signal{os.Interrupt, syscall.SIGTERM, syscall.SIGHUP}, signal.Ignored)
 }

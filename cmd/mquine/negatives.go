@@ -61,6 +61,10 @@ func (e *evaluation) checkNegatives() error {
 	if name := firstGiven(append([]optionalFlag{restriction}, e.screenFlags()...)...); name != "" {
 		return fmt.Errorf("%s does not apply to a ranking among given negatives: leave it out", name)
 	}
+	if e.skipUnknown {
+		return fmt.Errorf("--%s does not apply to given negatives, which have a line for each triple of the split: "+
+			"leave it out", skipUnknownFlag)
+	}
 	if !given {
 		return errors.New("--protocol ogb ranks among given candidates: " +
 			"add --tail-negatives FILE and --head-negatives FILE")

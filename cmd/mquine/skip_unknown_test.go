@@ -61,7 +61,14 @@ func TestSkipUnknown(t *testing.T) {
 		o := succeed(t, "compare", models[0], models[1], "--data", w.data, "--skip-unknown")
 		n := 2 * (len(g.Splits[kg.Test]) - left[kg.Test])
 		assert.Equal(t, 2, strings.Count(o.stderr, fmt.Sprintf("ranked %d queries with ", n)), o.stderr)
+		notes := strings.Join(strings.Fields(o.stderr), " ")
+		assert.Equal(t, 1, strings.Count(notes, "checkpoint "+small+" lacks 2 entities and 1 relation"), notes)
 	}
+	ranks := w.path("expected.tsv")
+	mquine(t, "compare", ranks, ranks, "--data", w.data, "--skip-unknown").requireSentence(t, exitFailed,
+		"--skip-unknown applies to checkpoints, but all arguments are ranks files: leave it out")
+	mquine(t, "eval", small, "--data", w.data, "--skip-unknown", "--tail-negatives", ranks, "--side", "tail").
+		requireSentence(t, exitUsage, "--skip-unknown does not apply to given negatives")
 	mquine(t, "score", small, "--skip-unknown", "--in", filepath.Join(rest, "test.txt")).
 		requireSentence(t, 1, "--skip-unknown is about the triples of a data set: add --data, or leave it out")
 }

@@ -117,11 +117,13 @@ func (in inputs) openFirst(
 	more := 0
 	if err == nil && g != nil {
 		if in.skipUnknown {
-			g = g.Restrict(c.Entities, c.Relations)
+			g, err = g.Restrict(checkpointOwner, c.Entities, c.Relations)
 		}
-		more = c.Relations.Len() - g.Relations.Len()
-		if g, err = g.Relabel(c.Entities, c.Relations); err != nil {
-			err = fmt.Errorf("%w, or leave out their triples with --%s", err, skipUnknownFlag)
+		if err == nil {
+			more = c.Relations.Len() - g.Relations.Len()
+			if g, err = g.Relabel(c.Entities, c.Relations); err != nil {
+				err = fmt.Errorf("%w, or leave out their triples with --%s", err, skipUnknownFlag)
+			}
 		}
 	}
 	if err != nil {
