@@ -79,8 +79,8 @@ func (g *Graph) Restrict(owner string, entities, relations *Vocabulary) (*Graph,
 			}
 		}
 		if len(kept) == 0 && len(triples) > 0 {
-			return nil, fmt.Errorf("data set %s: %s lacks labels of every %v triple: use the data set of the checkpoint",
-				g.Name, owner, Split(s))
+			return nil, fmt.Errorf("data set %s: %s lacks labels of every %v triple: "+
+				"use the data set of the checkpoint", g.Name, owner, Split(s))
 		}
 		out.Splits[s] = kept
 		if n := len(triples) - len(kept); n > 0 {
@@ -96,7 +96,7 @@ func (g *Graph) Restrict(owner string, entities, relations *Vocabulary) (*Graph,
 	}
 	out.Notes = append(slices.Clone(g.Notes), fmt.Sprintf("%s lacks %s of the data: left out %s",
 		owner, text.Join(lacking, "and"), left))
-	for i, labels := range g.leftOut { // of an earlier call
+	for i, labels := range g.leftOut { // if an earlier call made g
 		maps.Copy(out.leftOut[i], labels)
 	}
 	return out, nil

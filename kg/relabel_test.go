@@ -42,7 +42,8 @@ func TestRestrict(t *testing.T) {
 	assert.Equal(t, []Triple{{1, 1, 0}, {1, 0, 1}}, out.Splits[Train])
 	assert.Nil(t, out.Splits[Valid], "a missing split stays missing")
 	assert.Equal(t, []Triple{{0, 0, 0}}, out.Splits[Test])
-	assert.Equal(t, []string{"first", "model m lacks 1 entity of the data: left out 1 train and 1 test triples"}, out.Notes)
+	assert.Equal(t,
+		[]string{"first", "model m lacks 1 entity of the data: left out 1 train and 1 test triples"}, out.Notes)
 	assert.Len(t, g.Notes, 1)
 
 	_, err := g.Restrict("model m", g.Entities, NewVocabulary("s"))

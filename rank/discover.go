@@ -206,8 +206,9 @@ func (s *search) fit() (err error) {
 	switch s.Scope {
 	case PerQuery:
 		kept = int64(listed) * int64(s.k)
-	case PerRelation:
-		kept *= int64(len(s.Relations))
+	case PerRelation: // only the relations of a batch
+		n := int64(len(s.Relations))
+		kept = min(kept, all/n) * min(n, max(1, int64(listed)*n/int64(s.queries)))
 	}
 	triples := proc.Need{For: "triples", Bytes: min(kept, all) * int64(unsafe.Sizeof(Discovered{}))}
 	w := fitted{

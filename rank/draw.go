@@ -64,9 +64,9 @@ func Draw(ctx context.Context, x *kg.Index, triples []kg.Triple, d Sampling, o O
 		return nil, err
 	}
 	s, p := &Sample{Filter: f, Among: among}, newPlaces(order)
-	scratch := make([]map[int32]bool, o.Threads)
+	scratch := make([][]bool, o.Threads)
 	for w := range scratch {
-		scratch[w] = map[int32]bool{}
+		scratch[w] = make([]bool, len(order))
 	}
 	for _, side := range o.Sides {
 		s.Negatives[side] = make([][]int32, len(triples))
@@ -107,15 +107,15 @@ func (d *Sampling) check(o Options) error {
 	}
 	for _, side := range o.Sides {
 		if side != kg.Tail && side != kg.Head {
-			return fmt.Errorf("rank: Draw draws entities, not on the %v side: set Sides to kg.Tail, kg.Head or both",
-				side)
+			return fmt.Errorf("rank: Draw draws entities for queries, but not on the %v side: set Sides to kg.Tail, "+
+				"kg.Head or both", side)
 		}
 	}
 	listed := make([]bool, len(d.Order))
 	for _, e := range d.Order {
 		if e < 0 || int(e) >= len(listed) || listed[e] {
-			return fmt.Errorf("rank: entity %d of the %d in Sampling.Order is outside this number or occurs twice: "+
-				"list every entity once", e, len(listed))
+			return fmt.Errorf("rank: Sampling.Order has %d entities, but entity %d is not below this number, or "+
+				"occurs twice: list every entity once", len(listed), e)
 		}
 		listed[e] = true
 	}
@@ -227,12 +227,11 @@ func positions(list, entities []int32) []int32 {
 }
 
 // draw draws n of the entities that are not excluded, or all of them if there are at most n, and
-// returns them in ascending order. drawn is scratch memory: garbage would double the memory of a sample.
-func draw(rng *rand.Rand, excluded []int32, entities, n int, drawn map[int32]bool) []int32 {
+// returns them in ascending order. drawn is scratch memory for each entity, all false before and after.
+func draw(rng *rand.Rand, excluded []int32, entities, n int, drawn []bool) []int32 {
 	left := entities - len(excluded)
 	n = min(n, left)
 	// Floyd's algorithm draws n distinct numbers below left (Bentley and Floyd, 1987).
-	clear(drawn)
 	list := make([]int32, 0, n)
 	for last := left - n; last < left; last++ {
 		k := int32(rng.IntN(last + 1))
@@ -241,6 +240,9 @@ func draw(rng *rand.Rand, excluded []int32, entities, n int, drawn map[int32]boo
 		}
 		drawn[k] = true
 		list = append(list, k)
+	}
+	for _, k := range list {
+		drawn[k] = false
 	}
 	// The k-th entity that is not excluded is k plus the number of excluded ones before it.
 	slices.Sort(list)

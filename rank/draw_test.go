@@ -21,7 +21,7 @@ func TestDraw(t *testing.T) {
 	excluded := []int32{0, 3, 4, 7}
 	counts := map[[2]int32]int{}
 	for i := range uint64(rounds) {
-		list := draw(rand.New(rand.NewPCG(1, i)), excluded, 8, 2, map[int32]bool{})
+		list := draw(rand.New(rand.NewPCG(1, i)), excluded, 8, 2, make([]bool, 8))
 		require.Len(t, list, 2)
 		require.Less(t, list[0], list[1])
 		counts[[2]int32(list)]++
@@ -33,8 +33,8 @@ func TestDraw(t *testing.T) {
 		// The standard deviation of a count is below 29.
 		assert.InDelta(t, rounds/6, n, 145, "%v", pair)
 	}
-	assert.Equal(t, []int32{1, 2, 5, 6}, draw(rand.New(rand.NewPCG(1, 1)), excluded, 8, 5, map[int32]bool{}))
-	assert.Empty(t, draw(rand.New(rand.NewPCG(1, 1)), []int32{0, 1}, 2, 5, map[int32]bool{}))
+	assert.Equal(t, []int32{1, 2, 5, 6}, draw(rand.New(rand.NewPCG(1, 1)), excluded, 8, 5, make([]bool, 8)))
+	assert.Empty(t, draw(rand.New(rand.NewPCG(1, 1)), []int32{0, 1}, 2, 5, make([]bool, 8)))
 }
 
 // TestSample checks that the mean rank estimated from a sample is right on average, and that the
@@ -132,9 +132,9 @@ func TestDrawErrors(t *testing.T) {
 	for want, change := range map[string]func(*request){
 		"cannot draw 0 candidates":                  func(r *request) { r.Sampling.Negatives = 0 },
 		"outside the 0 entities of Sampling.Order":  func(r *request) { r.Order = nil },
-		"entity 60 of the 60 in Sampling.Order":     func(r *request) { r.Order[9] = 60 },
-		"entity -1 of the 60 in Sampling.Order":     func(r *request) { r.Order[9] = -1 },
-		"is outside this number or occurs twice":    func(r *request) { r.Order[9] = r.Order[8] },
+		"has 60 entities, but entity 60 is not":     func(r *request) { r.Order[9] = 60 },
+		"has 60 entities, but entity -1 is not":     func(r *request) { r.Order[9] = -1 },
+		"is not below this number, or occurs twice": func(r *request) { r.Order[9] = r.Order[8] },
 		"not on the relation side: set Sides to kg": func(r *request) { r.Sides = []kg.Side{kg.Relation} },
 		"or the relations of Options.Among":         func(r *request) { r.Among = NewCandidates(1) },
 		"7 to 60 are not among the 60 entities":     func(r *request) { r.Among = outside },

@@ -41,7 +41,7 @@ func PredictRelations(
 	order, relations := byHead(triples), m.Config().Relations
 	const mostScores = 1 << 20
 	size := max(1, min(len(order), relationChunk, mostScores/max(1, relations))) // triples in a chunk
-	err = proc.CheckMemory(fmt.Sprintf("predicting relations among %s", text.Comma(relations)),
+	err = proc.CheckMemory("choosing among "+text.Plural(relations, "relation"),
 		"ask for fewer answers or fewer queries, or make more memory available",
 		proc.Need{For: "answers", Bytes: int64(len(triples)) * int64(min(top.K, relations)) *
 			int64(unsafe.Sizeof(Prediction{}))},
@@ -57,7 +57,7 @@ func PredictRelations(
 	scores := make([]float64, size*relations) // by triple of a chunk and relation
 	best := make([]topK[Prediction], o.Threads)
 	for w := range best {
-		best[w] = topK[Prediction]{k: top.K, compare: func(a, b Prediction) int {
+		best[w] = topK[Prediction]{k: top.K, heap: []Prediction{}, compare: func(a, b Prediction) int {
 			return cmp.Or(cmp.Compare(b.Score, a.Score), cmp.Compare(a.Answer, b.Answer))
 		}}
 	}

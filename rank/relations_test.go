@@ -209,12 +209,17 @@ func TestPredictRelationsErrors(t *testing.T) {
 	require.ErrorContains(t, err, "cannot predict 0 relations")
 	_, err = PredictRelations(t.Context(), m, index, []kg.Triple{{Head: 1, Tail: 6}}, Top{K: 1}, Options{})
 	require.ErrorContains(t, err, "outside the model's 6 entities")
+	known := []kg.Triple{{Head: 0, Relation: 0, Tail: 1}, {Head: 0, Relation: 1, Tail: 1}}
+	all := &kg.Graph{Entities: g.Entities, Relations: g.Relations, Splits: [kg.NumSplits][]kg.Triple{known}}
+	lists, err := PredictRelations(t.Context(), m, kgtest.Index(t, all), known[:1], Top{1, true}, Options{})
+	require.NoError(t, err)
+	require.Equal(t, [][]Prediction{{}}, lists, "all relations are known")
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	_, err = PredictRelations(ctx, m, index, asked, Top{K: 1}, Options{})
 	require.ErrorIs(t, err, context.Canceled)
 	proctest.Leave(t, 33<<20)
 	_, err = PredictRelations(t.Context(), m, index, slices.Repeat(asked, 800_000), Top{K: 7}, Options{})
-	require.ErrorContains(t, err, "predicting relations among 2 needs about 37 MiB of memory (answers 37 MiB), "+
+	require.ErrorContains(t, err, "choosing among 2 relations needs about 37 MiB of memory (answers 37 MiB), "+
 		"but only 33 MiB is available (a limit of the test): ask for fewer answers or fewer queries")
 }

@@ -142,10 +142,14 @@ func similar(
 		}
 	}
 	k = min(k, max(n-1, 1))
-	err = proc.CheckMemory(fmt.Sprintf("listing up to %s for each of %s", text.Plural(k, "neighbour"),
-		text.Plural(len(ids), "vector")), "ask for fewer, or make more memory available",
+	chunks := (n + similarChunk - 1) / similarChunk
+	lists := make([][]topK[Neighbour], min(o.Threads, chunks)) // by goroutine and identifier
+	perList := int64(len(lists)) * int64(unsafe.Sizeof(topK[Neighbour]{}))
+	perList += int64(min(len(lists)*k, n-1)) * int64(unsafe.Sizeof(Neighbour{}))
+	err = proc.CheckMemory(fmt.Sprintf("listing up to %s of %s", text.Plural(k, "neighbour"),
+		text.Plural(len(ids), "vector")), "ask for fewer, use fewer threads, or make more memory available",
 		proc.Need{For: "vectors", Bytes: 4 * int64(len(ids)) * int64(v.stride)},
-		proc.Need{For: "neighbours", Bytes: int64(len(ids)) * int64(k) * int64(unsafe.Sizeof(Neighbour{}))})
+		proc.Need{For: "neighbours", Bytes: int64(len(ids)) * perList})
 	if err != nil {
 		return nil, err
 	}
@@ -159,10 +163,8 @@ func similar(
 	if err != nil {
 		return nil, err
 	}
-	lists := make([][]topK[Neighbour], o.Threads) // by goroutine and identifier
-	tables := make([]vectorTable, o.Threads)
-	chunks := (n + similarChunk - 1) / similarChunk
-	err = engine.Parallel(ctx, o.Threads, chunks, func(ctx context.Context, w, chunk int) error {
+	tables := make([]vectorTable, len(lists))
+	err = engine.Parallel(ctx, len(lists), chunks, func(ctx context.Context, w, chunk int) error {
 		if lists[w] == nil {
 			lists[w], tables[w] = s.newLists(), newVectorTable(similarChunk, v.stride)
 		}

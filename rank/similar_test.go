@@ -211,8 +211,8 @@ func TestSimilarMemory(t *testing.T) {
 
 	proctest.Leave(t, 33<<20)
 	_, err = SimilarEntities(t.Context(), m, slices.Repeat(ids, 500), Cosine, 3, Options{Threads: 2})
-	assert.ErrorContains(t, err, "listing up to 3 neighbours for each of 1,000,000 vectors needs about ")
-	assert.ErrorContains(t, err, "neighbours 46 MiB), but only 33 MiB is available (a limit of the test): ask")
+	assert.ErrorContains(t, err, "listing up to 3 neighbours of 1,000,000 vectors needs about ")
+	assert.ErrorContains(t, err, "neighbours 168 MiB), but only 33 MiB is available (a limit of the test): ask")
 }
 
 // watched is a model whose workers call functions before they work, unless they are nil.

@@ -199,7 +199,7 @@ func TestCompareFormats(t *testing.T) {
 	records, err := csv.NewReader(strings.NewReader(o.stdout)).ReadAll()
 	require.NoError(t, err)
 	const metrics = 4
-	assert.Len(t, records[0], 25)
+	assert.Len(t, records[0], 27)
 	assert.Zero(t, (len(records)-1)%(2*metrics))
 	for _, record := range records[1:] {
 		if record[5] == w.model+"/" {
@@ -291,8 +291,8 @@ func TestCompareRanksFiles(t *testing.T) {
 		o := succeed(t, append(compare, "--json", file, "--force")...)
 		assert.Equal(t, says, strings.Contains(o.stdout, ", restricted candidates"))
 		o = succeed(t, append(compare, "--format", "csv")...)
-		assert.Contains(t, o.stdout, ",restricted\n")
-		assert.Equal(t, says, strings.Contains(o.stdout, ",true\n"))
+		assert.Contains(t, o.stdout, ",restricted,tolerance_absolute,tolerance_relative\n")
+		assert.Equal(t, says, strings.Contains(o.stdout, ",true,0,0\n"))
 		o = succeed(t, "report", file, "--out", "-")
 		assert.Equal(t, says, strings.Contains(o.stdout, "The candidates are restricted."))
 	}

@@ -449,7 +449,9 @@ func TestDevicesStream(t *testing.T) {
 
 		e := trusted(devices[:c.devices]...)
 		o.Engine = e
-		j := &engine.Job{Model: m, Most: entities, Threads: 2, FeatureMemory: rank.DefaultFeatureMemory}
+		j := &engine.Job{
+			Model: m, Most: entities, Threads: 2, FeatureMemory: rank.DefaultFeatureMemory, OnePass: true,
+		}
 		whole, err := e.slicing(j)
 		require.NoError(t, err)
 		require.Equal(t, slicing{entities, 1, 2, whole.constructs, whole.kappa}, whole)

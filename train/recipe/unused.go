@@ -82,8 +82,7 @@ func (r *Recipe) hasCross() bool {
 }
 
 // Effective returns r with the default values of the options in Unused, and with no regulariser if its
-// weight is 0. Runs with r and with the result
-// have the same parameters.
+// weight is 0. Runs with r and with the result have the same parameters.
 func (r Recipe) Effective() Recipe {
 	if r.LambdaReg == 0 {
 		r.Regulariser = model.NoPenalty

@@ -128,7 +128,7 @@ func (f *Folder) Close() error {
 
 func (f *Folder) path(name string) string { return filepath.Join(f.Dir, name) }
 
-// lockPlan locks the folder and then reads the plan, which Extend may replace before.
+// lockPlan locks the folder and then reads the plan, so Extend cannot replace it in between.
 func (f *Folder) lockPlan(ctx context.Context) error {
 	var plan []byte
 	var err error

@@ -105,7 +105,7 @@ func TestExtend(t *testing.T) {
 		"the search in "+endless+" has no limit on its trials: continue it without --trials")
 }
 
-// The plan is read while the folder is locked, because Extend may replace it before.
+// The plan is read while the folder is locked, so Extend cannot replace it in between.
 func TestPlanIsReadUnderLock(t *testing.T) {
 	f := &Folder{Dir: createFolder(t, resumeSpace, Plan{Seed: 3, Rungs: 2, Trials: 4})}
 	checked := 0

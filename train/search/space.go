@@ -203,9 +203,11 @@ func (s *Space) Unused() []string {
 // memory, as far as memoryKeys determine it. If the extreme values of the options rule each other out, it
 // checks only those combinations of them that are valid.
 func (s *Space) CheckMemory(ctx context.Context, g *kg.Graph, m train.Machine) error {
+	of := *s
+	of.triples = len(g.Splits[kg.Train])
 	valid := func(yield func(recipe.Recipe) bool) { // a search never draws invalid recipes
 		for c := range s.corners(memoryKeys) {
-			if (ctx.Err() != nil || c.Check() == nil) && !yield(c) {
+			if (ctx.Err() != nil || of.check(&c) == nil) && !yield(c) {
 				return
 			}
 		}

@@ -275,8 +275,11 @@ func TestSpaceRefused(t *testing.T) {
 		check("model: {choice: [mquine, distmult]}\ndura_pair: {choice: [0, 1]}\nregulariser: dura\ndim: 256"),
 		"training mquine, d = 256, on scattered needs about ", "only distmult has dura_pair: 1")
 	assert.ErrorContains(t,
-		check("negatives: {choice: [1vsall, shared, independent]}\nnegative_count: {min: 8, max: 16777216}"),
+		check("negatives: {choice: [1vsall, shared, independent]}\nnegative_count: {min: 8, max: 16777214}"),
 		"negatives of a step 40 GiB")
+	assert.NoError(t, check("batch: {choice: [8, 128]}\n"+
+		"negatives: independent\nanswer_weights: false\nmax_answers: 0\nnegative_count: {choice: [8, 16777216]}"),
+		"a step with 128 positives would have too many pairs")
 
 	// All kinds of models and four more options have tens of thousands of combinations.
 	cancelled, cancel := context.WithCancel(t.Context())
