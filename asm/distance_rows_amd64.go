@@ -26,8 +26,7 @@ func L1RowScoresAVX512(x *float32, n int, table *float32, stride int, ids *int32
 //	dx[u] += Σ_i g·sign(y − x),  u < n, i < count
 //
 // in float32. y is value u of the row at table[ids[i]*stride], x is x[u] and g is weights[i]. The
-// sum is one chain of fused multiply-adds from 0 with i ascending, as in the Gradient kernels, and
-// is then added to dx[u].
+// terms are added to dx[u] with fused multiply-adds and i ascending, as in the Gradient kernels.
 //
 // sign is −1, 0 or 1, and NaN if its argument is not finite.
 //
@@ -60,8 +59,7 @@ func L1RowScoresAVX2(x *float32, n int, table *float32, stride int, ids *int32, 
 //	dx[u] += Σ_i g·sign(y − x),  u < n, i < count
 //
 // in float32. y is value u of the row at table[ids[i]*stride], x is x[u] and g is weights[i]. The
-// sum is one chain of fused multiply-adds from 0 with i ascending, as in the Gradient kernels, and
-// is then added to dx[u].
+// terms are added to dx[u] with fused multiply-adds and i ascending, as in the Gradient kernels.
 //
 // sign is −1, 0 or 1, and NaN if its argument is not finite.
 //
@@ -94,8 +92,7 @@ func L2RowScoresAVX512(x *float32, n int, table *float32, stride int, ids *int32
 //	dx[u] += Σ_i g·(x − y),  u < n, i < count
 //
 // in float32. y is value u of the row at table[ids[i]*stride], x is x[u] and g is weights[i]. The
-// sum is one chain of fused multiply-adds from 0 with i ascending, as in the Gradient kernels, and
-// is then added to dx[u].
+// terms are added to dx[u] with fused multiply-adds and i ascending, as in the Gradient kernels.
 //
 // The first n mod 64 words of masks are −1; the others, up to 64, are 0.
 //
@@ -126,8 +123,7 @@ func L2RowScoresAVX2(x *float32, n int, table *float32, stride int, ids *int32, 
 //	dx[u] += Σ_i g·(x − y),  u < n, i < count
 //
 // in float32. y is value u of the row at table[ids[i]*stride], x is x[u] and g is weights[i]. The
-// sum is one chain of fused multiply-adds from 0 with i ascending, as in the Gradient kernels, and
-// is then added to dx[u].
+// terms are added to dx[u] with fused multiply-adds and i ascending, as in the Gradient kernels.
 //
 // The first n mod 32 words of masks are −1; the others, up to 32, are 0.
 //
@@ -158,8 +154,7 @@ func NormRowScoresAVX512(x *float32, n int, table *float32, stride int, ids *int
 //	dx[u] += Σ_i (g·ρ)·(y − x),  u < n, i < count
 //
 // in float32. y is value u of the row at table[ids[i]*stride], x is x[u] and g is weights[i]. The
-// sum is one chain of fused multiply-adds from 0 with i ascending, as in the Gradient kernels, and
-// is then added to dx[u].
+// terms are added to dx[u] with fused multiply-adds and i ascending, as in the Gradient kernels.
 //
 // ρ is y·p of linalg's inverseRoot of (y − x)² + (y' − x')², where x, y and x', y' are the columns
 // 2⌊u/2⌋ and 2⌊u/2⌋ + 1.
@@ -193,8 +188,7 @@ func NormRowScoresAVX2(x *float32, n int, table *float32, stride int, ids *int32
 //	dx[u] += Σ_i (g·ρ)·(y − x),  u < n, i < count
 //
 // in float32. y is value u of the row at table[ids[i]*stride], x is x[u] and g is weights[i]. The
-// sum is one chain of fused multiply-adds from 0 with i ascending, as in the Gradient kernels, and
-// is then added to dx[u].
+// terms are added to dx[u] with fused multiply-adds and i ascending, as in the Gradient kernels.
 //
 // ρ is y·p of linalg's inverseRoot of (y − x)² + (y' − x')², where x, y and x', y' are the columns
 // 2⌊u/2⌋ and 2⌊u/2⌋ + 1.
@@ -228,8 +222,7 @@ func PhaseRowScoresAVX512(x *float32, n int, table *float32, stride int, ids *in
 //	dx[u] += Σ_i −(g·sign(x·y + x'·y'))·y,  u < n, i < count
 //
 // in float32. y is value u of the row at table[ids[i]*stride], x is x[u] and g is weights[i]. The
-// sum is one chain of fused multiply-adds from 0 with i ascending, as in the Gradient kernels, and
-// is then added to dx[u].
+// terms are added to dx[u] with fused multiply-adds and i ascending, as in the Gradient kernels.
 //
 // sign is −1, 0 or 1, and NaN if its argument is not finite. In x·y + x'·y', x, y and x', y' are
 // the columns 2⌊u/2⌋ and 2⌊u/2⌋ + 1; the second product is fused.
@@ -263,8 +256,7 @@ func PhaseRowScoresAVX2(x *float32, n int, table *float32, stride int, ids *int3
 //	dx[u] += Σ_i −(g·sign(x·y + x'·y'))·y,  u < n, i < count
 //
 // in float32. y is value u of the row at table[ids[i]*stride], x is x[u] and g is weights[i]. The
-// sum is one chain of fused multiply-adds from 0 with i ascending, as in the Gradient kernels, and
-// is then added to dx[u].
+// terms are added to dx[u] with fused multiply-adds and i ascending, as in the Gradient kernels.
 //
 // sign is −1, 0 or 1, and NaN if its argument is not finite. In x·y + x'·y', x, y and x', y' are
 // the columns 2⌊u/2⌋ and 2⌊u/2⌋ + 1; the second product is fused.
@@ -298,8 +290,7 @@ func ProductNormRowScoresAVX512(x *float32, n int, table *float32, stride int, i
 //	dx[u] += Σ_i (g·(x·y + x'·y'))·y,  u < n, i < count
 //
 // in float32. y is value u of the row at table[ids[i]*stride], x is x[u] and g is weights[i]. The
-// sum is one chain of fused multiply-adds from 0 with i ascending, as in the Gradient kernels, and
-// is then added to dx[u].
+// terms are added to dx[u] with fused multiply-adds and i ascending, as in the Gradient kernels.
 //
 // In x·y + x'·y', x, y and x', y' are the columns 2⌊u/2⌋ and 2⌊u/2⌋ + 1; the second product is
 // fused.
@@ -333,8 +324,7 @@ func ProductNormRowScoresAVX2(x *float32, n int, table *float32, stride int, ids
 //	dx[u] += Σ_i (g·(x·y + x'·y'))·y,  u < n, i < count
 //
 // in float32. y is value u of the row at table[ids[i]*stride], x is x[u] and g is weights[i]. The
-// sum is one chain of fused multiply-adds from 0 with i ascending, as in the Gradient kernels, and
-// is then added to dx[u].
+// terms are added to dx[u] with fused multiply-adds and i ascending, as in the Gradient kernels.
 //
 // In x·y + x'·y', x, y and x', y' are the columns 2⌊u/2⌋ and 2⌊u/2⌋ + 1; the second product is
 // fused.

@@ -128,8 +128,7 @@ TEXT ·L1RowGradientAVX512(SB), NOSPLIT, $0-72
 	// 	dx[u] += Σ_i g·sign(y − x),  u < n, i < count
 	//
 	// in float32. y is value u of the row at table[ids[i]*stride], x is x[u] and g is weights[i]. The
-	// sum is one chain of fused multiply-adds from 0 with i ascending, as in the Gradient kernels, and
-	// is then added to dx[u].
+	// terms are added to dx[u] with fused multiply-adds and i ascending, as in the Gradient kernels.
 	//
 	// sign is −1, 0 or 1, and NaN if its argument is not finite.
 	//
@@ -147,7 +146,7 @@ TEXT ·L1RowGradientAVX512(SB), NOSPLIT, $0-72
 	//   DX, R8     ids
 	//   DI, R9     weights
 	//   R8, R10    count
-	//   Z6, Z14    weight in all lanes
+	//   Z10        weight in all lanes
 	MOVQ    dx+0(FP), AX
 	MOVQ    x+8(FP), CX
 	MOVQ    n+16(FP), DX
@@ -164,13 +163,13 @@ round:
 	MOVQ    weights+48(FP), R9
 	MOVQ    count+56(FP), R10
 	VMOVUPS (CX), Z1
-	VPXORD  Z2, Z2, Z2
+	VMOVUPS (AX), Z2
 	VMOVUPS 64(CX), Z3
-	VPXORD  Z4, Z4, Z4
+	VMOVUPS 64(AX), Z4
 	VMOVUPS 128(CX), Z5
-	VPXORD  Z6, Z6, Z6
+	VMOVUPS 128(AX), Z6
 	VMOVUPS 192(CX), Z7
-	VPXORD  Z8, Z8, Z8
+	VMOVUPS 192(AX), Z8
 
 roundTerms:
 	MOVLQSX      (R8), R11
@@ -179,35 +178,27 @@ roundTerms:
 	VMOVUPS      (R11), Z9
 	VSUBPS       Z1, Z9, Z9
 	VFIXUPIMMPS  $0x00, Z0, Z9, Z9
-	VBROADCASTSS (R9), Z14
-	VFMADD231PS  Z9, Z14, Z2
+	VBROADCASTSS (R9), Z10
+	VFMADD231PS  Z9, Z10, Z2
 	VMOVUPS      64(R11), Z9
 	VSUBPS       Z3, Z9, Z9
 	VFIXUPIMMPS  $0x00, Z0, Z9, Z9
-	VFMADD231PS  Z9, Z14, Z4
+	VFMADD231PS  Z9, Z10, Z4
 	VMOVUPS      128(R11), Z9
 	VSUBPS       Z5, Z9, Z9
 	VFIXUPIMMPS  $0x00, Z0, Z9, Z9
-	VFMADD231PS  Z9, Z14, Z6
+	VFMADD231PS  Z9, Z10, Z6
 	VMOVUPS      192(R11), Z9
 	VSUBPS       Z7, Z9, Z9
 	VFIXUPIMMPS  $0x00, Z0, Z9, Z9
-	VFMADD231PS  Z9, Z14, Z8
+	VFMADD231PS  Z9, Z10, Z8
 	ADDQ         $0x04, R8
 	ADDQ         $0x04, R9
 	SUBQ         $0x00000001, R10
 	JNE          roundTerms
-	VMOVUPS      (AX), Z1
-	VADDPS       Z1, Z2, Z2
 	VMOVUPS      Z2, (AX)
-	VMOVUPS      64(AX), Z1
-	VADDPS       Z1, Z4, Z4
 	VMOVUPS      Z4, 64(AX)
-	VMOVUPS      128(AX), Z1
-	VADDPS       Z1, Z6, Z6
 	VMOVUPS      Z6, 128(AX)
-	VMOVUPS      192(AX), Z1
-	VADDPS       Z1, Z8, Z8
 	VMOVUPS      Z8, 192(AX)
 	ADDQ         $0x00000100, CX
 	ADDQ         $0x00000100, AX
@@ -230,51 +221,43 @@ rest:
 	MOVQ      weights+48(FP), DI
 	MOVQ      count+56(FP), R8
 	VMOVUPS.Z (CX), K1, Z1
-	VPXORD    Z10, Z10, Z10
-	VMOVUPS.Z 64(CX), K2, Z2
-	VPXORD    Z11, Z11, Z11
-	VMOVUPS.Z 128(CX), K3, Z3
-	VPXORD    Z12, Z12, Z12
-	VMOVUPS.Z 192(CX), K4, Z4
-	VPXORD    Z13, Z13, Z13
+	VMOVUPS.Z (AX), K1, Z2
+	VMOVUPS.Z 64(CX), K2, Z3
+	VMOVUPS.Z 64(AX), K2, Z4
+	VMOVUPS.Z 128(CX), K3, Z5
+	VMOVUPS.Z 128(AX), K3, Z6
+	VMOVUPS.Z 192(CX), K4, Z7
+	VMOVUPS.Z 192(AX), K4, Z8
 
 restTerms:
 	MOVLQSX      (DX), R9
 	IMULQ        SI, R9
 	ADDQ         BX, R9
-	VMOVUPS.Z    (R9), K1, Z5
-	VSUBPS       Z1, Z5, Z5
-	VFIXUPIMMPS  $0x00, Z0, Z5, Z5
-	VBROADCASTSS (DI), Z6
-	VFMADD231PS  Z5, Z6, Z10
-	VMOVUPS.Z    64(R9), K2, Z5
-	VSUBPS       Z2, Z5, Z5
-	VFIXUPIMMPS  $0x00, Z0, Z5, Z5
-	VFMADD231PS  Z5, Z6, Z11
-	VMOVUPS.Z    128(R9), K3, Z5
-	VSUBPS       Z3, Z5, Z5
-	VFIXUPIMMPS  $0x00, Z0, Z5, Z5
-	VFMADD231PS  Z5, Z6, Z12
-	VMOVUPS.Z    192(R9), K4, Z5
-	VSUBPS       Z4, Z5, Z5
-	VFIXUPIMMPS  $0x00, Z0, Z5, Z5
-	VFMADD231PS  Z5, Z6, Z13
+	VMOVUPS.Z    (R9), K1, Z9
+	VSUBPS       Z1, Z9, Z9
+	VFIXUPIMMPS  $0x00, Z0, Z9, Z9
+	VBROADCASTSS (DI), Z10
+	VFMADD231PS  Z9, Z10, Z2
+	VMOVUPS.Z    64(R9), K2, Z9
+	VSUBPS       Z3, Z9, Z9
+	VFIXUPIMMPS  $0x00, Z0, Z9, Z9
+	VFMADD231PS  Z9, Z10, Z4
+	VMOVUPS.Z    128(R9), K3, Z9
+	VSUBPS       Z5, Z9, Z9
+	VFIXUPIMMPS  $0x00, Z0, Z9, Z9
+	VFMADD231PS  Z9, Z10, Z6
+	VMOVUPS.Z    192(R9), K4, Z9
+	VSUBPS       Z7, Z9, Z9
+	VFIXUPIMMPS  $0x00, Z0, Z9, Z9
+	VFMADD231PS  Z9, Z10, Z8
 	ADDQ         $0x04, DX
 	ADDQ         $0x04, DI
 	SUBQ         $0x00000001, R8
 	JNE          restTerms
-	VMOVUPS.Z    (AX), K1, Z0
-	VADDPS       Z0, Z10, Z10
-	VMOVUPS      Z10, K1, (AX)
-	VMOVUPS.Z    64(AX), K2, Z0
-	VADDPS       Z0, Z11, Z11
-	VMOVUPS      Z11, K2, 64(AX)
-	VMOVUPS.Z    128(AX), K3, Z0
-	VADDPS       Z0, Z12, Z12
-	VMOVUPS      Z12, K3, 128(AX)
-	VMOVUPS.Z    192(AX), K4, Z0
-	VADDPS       Z0, Z13, Z13
-	VMOVUPS      Z13, K4, 192(AX)
+	VMOVUPS      Z2, K1, (AX)
+	VMOVUPS      Z4, K2, 64(AX)
+	VMOVUPS      Z6, K3, 128(AX)
+	VMOVUPS      Z8, K4, 192(AX)
 	ADDQ         $0x00000100, CX
 	ADDQ         $0x00000100, AX
 	ADDQ         $0x00000100, BX
@@ -432,8 +415,7 @@ TEXT ·L1RowGradientAVX2(SB), NOSPLIT, $0-72
 	// 	dx[u] += Σ_i g·sign(y − x),  u < n, i < count
 	//
 	// in float32. y is value u of the row at table[ids[i]*stride], x is x[u] and g is weights[i]. The
-	// sum is one chain of fused multiply-adds from 0 with i ascending, as in the Gradient kernels, and
-	// is then added to dx[u].
+	// terms are added to dx[u] with fused multiply-adds and i ascending, as in the Gradient kernels.
 	//
 	// sign is −1, 0 or 1, and NaN if its argument is not finite.
 	//
@@ -469,13 +451,13 @@ round:
 	MOVQ    weights+48(FP), R9
 	MOVQ    count+56(FP), R10
 	VMOVUPS (CX), Y2
-	VXORPS  Y3, Y3, Y3
+	VMOVUPS (AX), Y3
 	VMOVUPS 32(CX), Y4
-	VXORPS  Y5, Y5, Y5
+	VMOVUPS 32(AX), Y5
 	VMOVUPS 64(CX), Y6
-	VXORPS  Y7, Y7, Y7
+	VMOVUPS 64(AX), Y7
 	VMOVUPS 96(CX), Y8
-	VXORPS  Y9, Y9, Y9
+	VMOVUPS 96(AX), Y9
 
 roundTerms:
 	MOVLQSX      (R8), R11
@@ -514,17 +496,9 @@ roundTerms:
 	ADDQ         $0x04, R9
 	SUBQ         $0x00000001, R10
 	JNE          roundTerms
-	VMOVUPS      (AX), Y2
-	VADDPS       Y2, Y3, Y3
 	VMOVUPS      Y3, (AX)
-	VMOVUPS      32(AX), Y2
-	VADDPS       Y2, Y5, Y5
 	VMOVUPS      Y5, 32(AX)
-	VMOVUPS      64(AX), Y2
-	VADDPS       Y2, Y7, Y7
 	VMOVUPS      Y7, 64(AX)
-	VMOVUPS      96(AX), Y2
-	VADDPS       Y2, Y9, Y9
 	VMOVUPS      Y9, 96(AX)
 	ADDQ         $0x00000080, CX
 	ADDQ         $0x00000080, AX
@@ -540,16 +514,20 @@ rest:
 	MOVQ       count+56(FP), R9
 	VMOVUPS    (DI), Y2
 	VMASKMOVPS (CX), Y2, Y2
-	VXORPS     Y3, Y3, Y3
+	VMOVUPS    (DI), Y3
+	VMASKMOVPS (AX), Y3, Y3
 	VMOVUPS    32(DI), Y4
 	VMASKMOVPS 32(CX), Y4, Y4
-	VXORPS     Y5, Y5, Y5
+	VMOVUPS    32(DI), Y5
+	VMASKMOVPS 32(AX), Y5, Y5
 	VMOVUPS    64(DI), Y6
 	VMASKMOVPS 64(CX), Y6, Y6
-	VXORPS     Y7, Y7, Y7
+	VMOVUPS    64(DI), Y7
+	VMASKMOVPS 64(AX), Y7, Y7
 	VMOVUPS    96(DI), Y8
 	VMASKMOVPS 96(CX), Y8, Y8
-	VXORPS     Y9, Y9, Y9
+	VMOVUPS    96(DI), Y9
+	VMASKMOVPS 96(AX), Y9, Y9
 
 restTerms:
 	MOVLQSX      (DX), R10
@@ -593,23 +571,11 @@ restTerms:
 	SUBQ         $0x00000001, R9
 	JNE          restTerms
 	VMOVUPS      (DI), Y0
-	VMASKMOVPS   (AX), Y0, Y0
-	VADDPS       Y0, Y3, Y3
-	VMOVUPS      (DI), Y0
 	VMASKMOVPS   Y3, Y0, (AX)
-	VMOVUPS      32(DI), Y0
-	VMASKMOVPS   32(AX), Y0, Y0
-	VADDPS       Y0, Y5, Y5
 	VMOVUPS      32(DI), Y0
 	VMASKMOVPS   Y5, Y0, 32(AX)
 	VMOVUPS      64(DI), Y0
-	VMASKMOVPS   64(AX), Y0, Y0
-	VADDPS       Y0, Y7, Y7
-	VMOVUPS      64(DI), Y0
 	VMASKMOVPS   Y7, Y0, 64(AX)
-	VMOVUPS      96(DI), Y0
-	VMASKMOVPS   96(AX), Y0, Y0
-	VADDPS       Y0, Y9, Y9
 	VMOVUPS      96(DI), Y0
 	VMASKMOVPS   Y9, Y0, 96(AX)
 	ADDQ         $0x00000080, CX
@@ -739,8 +705,7 @@ TEXT ·L2RowGradientAVX512(SB), NOSPLIT, $0-72
 	// 	dx[u] += Σ_i g·(x − y),  u < n, i < count
 	//
 	// in float32. y is value u of the row at table[ids[i]*stride], x is x[u] and g is weights[i]. The
-	// sum is one chain of fused multiply-adds from 0 with i ascending, as in the Gradient kernels, and
-	// is then added to dx[u].
+	// terms are added to dx[u] with fused multiply-adds and i ascending, as in the Gradient kernels.
 	//
 	// The first n mod 64 words of masks are −1; the others, up to 64, are 0.
 	//
@@ -756,7 +721,7 @@ TEXT ·L2RowGradientAVX512(SB), NOSPLIT, $0-72
 	//   DX, R8     ids
 	//   DI, R9     weights
 	//   R8, R10    count
-	//   Z5, Z13    weight in all lanes
+	//   Z9         weight in all lanes
 	MOVQ dx+0(FP), AX
 	MOVQ x+8(FP), CX
 	MOVQ n+16(FP), DX
@@ -772,13 +737,13 @@ round:
 	MOVQ    weights+48(FP), R9
 	MOVQ    count+56(FP), R10
 	VMOVUPS (CX), Z0
-	VPXORD  Z1, Z1, Z1
+	VMOVUPS (AX), Z1
 	VMOVUPS 64(CX), Z2
-	VPXORD  Z3, Z3, Z3
+	VMOVUPS 64(AX), Z3
 	VMOVUPS 128(CX), Z4
-	VPXORD  Z5, Z5, Z5
+	VMOVUPS 128(AX), Z5
 	VMOVUPS 192(CX), Z6
-	VPXORD  Z7, Z7, Z7
+	VMOVUPS 192(AX), Z7
 
 roundTerms:
 	MOVLQSX      (R8), R11
@@ -786,32 +751,24 @@ roundTerms:
 	ADDQ         BX, R11
 	VMOVUPS      (R11), Z8
 	VSUBPS       Z8, Z0, Z8
-	VBROADCASTSS (R9), Z13
-	VFMADD231PS  Z8, Z13, Z1
+	VBROADCASTSS (R9), Z9
+	VFMADD231PS  Z8, Z9, Z1
 	VMOVUPS      64(R11), Z8
 	VSUBPS       Z8, Z2, Z8
-	VFMADD231PS  Z8, Z13, Z3
+	VFMADD231PS  Z8, Z9, Z3
 	VMOVUPS      128(R11), Z8
 	VSUBPS       Z8, Z4, Z8
-	VFMADD231PS  Z8, Z13, Z5
+	VFMADD231PS  Z8, Z9, Z5
 	VMOVUPS      192(R11), Z8
 	VSUBPS       Z8, Z6, Z8
-	VFMADD231PS  Z8, Z13, Z7
+	VFMADD231PS  Z8, Z9, Z7
 	ADDQ         $0x04, R8
 	ADDQ         $0x04, R9
 	SUBQ         $0x00000001, R10
 	JNE          roundTerms
-	VMOVUPS      (AX), Z0
-	VADDPS       Z0, Z1, Z1
 	VMOVUPS      Z1, (AX)
-	VMOVUPS      64(AX), Z0
-	VADDPS       Z0, Z3, Z3
 	VMOVUPS      Z3, 64(AX)
-	VMOVUPS      128(AX), Z0
-	VADDPS       Z0, Z5, Z5
 	VMOVUPS      Z5, 128(AX)
-	VMOVUPS      192(AX), Z0
-	VADDPS       Z0, Z7, Z7
 	VMOVUPS      Z7, 192(AX)
 	ADDQ         $0x00000100, CX
 	ADDQ         $0x00000100, AX
@@ -834,47 +791,39 @@ rest:
 	MOVQ      weights+48(FP), DI
 	MOVQ      count+56(FP), R8
 	VMOVUPS.Z (CX), K1, Z0
-	VPXORD    Z9, Z9, Z9
-	VMOVUPS.Z 64(CX), K2, Z1
-	VPXORD    Z10, Z10, Z10
-	VMOVUPS.Z 128(CX), K3, Z2
-	VPXORD    Z11, Z11, Z11
-	VMOVUPS.Z 192(CX), K4, Z3
-	VPXORD    Z12, Z12, Z12
+	VMOVUPS.Z (AX), K1, Z1
+	VMOVUPS.Z 64(CX), K2, Z2
+	VMOVUPS.Z 64(AX), K2, Z3
+	VMOVUPS.Z 128(CX), K3, Z4
+	VMOVUPS.Z 128(AX), K3, Z5
+	VMOVUPS.Z 192(CX), K4, Z6
+	VMOVUPS.Z 192(AX), K4, Z7
 
 restTerms:
 	MOVLQSX      (DX), R9
 	IMULQ        SI, R9
 	ADDQ         BX, R9
-	VMOVUPS.Z    (R9), K1, Z4
-	VSUBPS       Z4, Z0, Z4
-	VBROADCASTSS (DI), Z5
-	VFMADD231PS  Z4, Z5, Z9
-	VMOVUPS.Z    64(R9), K2, Z4
-	VSUBPS       Z4, Z1, Z4
-	VFMADD231PS  Z4, Z5, Z10
-	VMOVUPS.Z    128(R9), K3, Z4
-	VSUBPS       Z4, Z2, Z4
-	VFMADD231PS  Z4, Z5, Z11
-	VMOVUPS.Z    192(R9), K4, Z4
-	VSUBPS       Z4, Z3, Z4
-	VFMADD231PS  Z4, Z5, Z12
+	VMOVUPS.Z    (R9), K1, Z8
+	VSUBPS       Z8, Z0, Z8
+	VBROADCASTSS (DI), Z9
+	VFMADD231PS  Z8, Z9, Z1
+	VMOVUPS.Z    64(R9), K2, Z8
+	VSUBPS       Z8, Z2, Z8
+	VFMADD231PS  Z8, Z9, Z3
+	VMOVUPS.Z    128(R9), K3, Z8
+	VSUBPS       Z8, Z4, Z8
+	VFMADD231PS  Z8, Z9, Z5
+	VMOVUPS.Z    192(R9), K4, Z8
+	VSUBPS       Z8, Z6, Z8
+	VFMADD231PS  Z8, Z9, Z7
 	ADDQ         $0x04, DX
 	ADDQ         $0x04, DI
 	SUBQ         $0x00000001, R8
 	JNE          restTerms
-	VMOVUPS.Z    (AX), K1, Z0
-	VADDPS       Z0, Z9, Z9
-	VMOVUPS      Z9, K1, (AX)
-	VMOVUPS.Z    64(AX), K2, Z0
-	VADDPS       Z0, Z10, Z10
-	VMOVUPS      Z10, K2, 64(AX)
-	VMOVUPS.Z    128(AX), K3, Z0
-	VADDPS       Z0, Z11, Z11
-	VMOVUPS      Z11, K3, 128(AX)
-	VMOVUPS.Z    192(AX), K4, Z0
-	VADDPS       Z0, Z12, Z12
-	VMOVUPS      Z12, K4, 192(AX)
+	VMOVUPS      Z1, K1, (AX)
+	VMOVUPS      Z3, K2, 64(AX)
+	VMOVUPS      Z5, K3, 128(AX)
+	VMOVUPS      Z7, K4, 192(AX)
 	ADDQ         $0x00000100, CX
 	ADDQ         $0x00000100, AX
 	ADDQ         $0x00000100, BX
@@ -1014,8 +963,7 @@ TEXT ·L2RowGradientAVX2(SB), NOSPLIT, $0-72
 	// 	dx[u] += Σ_i g·(x − y),  u < n, i < count
 	//
 	// in float32. y is value u of the row at table[ids[i]*stride], x is x[u] and g is weights[i]. The
-	// sum is one chain of fused multiply-adds from 0 with i ascending, as in the Gradient kernels, and
-	// is then added to dx[u].
+	// terms are added to dx[u] with fused multiply-adds and i ascending, as in the Gradient kernels.
 	//
 	// The first n mod 32 words of masks are −1; the others, up to 32, are 0.
 	//
@@ -1047,13 +995,13 @@ round:
 	MOVQ    weights+48(FP), R9
 	MOVQ    count+56(FP), R10
 	VMOVUPS (CX), Y0
-	VXORPS  Y1, Y1, Y1
+	VMOVUPS (AX), Y1
 	VMOVUPS 32(CX), Y2
-	VXORPS  Y3, Y3, Y3
+	VMOVUPS 32(AX), Y3
 	VMOVUPS 64(CX), Y4
-	VXORPS  Y5, Y5, Y5
+	VMOVUPS 64(AX), Y5
 	VMOVUPS 96(CX), Y6
-	VXORPS  Y7, Y7, Y7
+	VMOVUPS 96(AX), Y7
 
 roundTerms:
 	MOVLQSX      (R8), R11
@@ -1076,17 +1024,9 @@ roundTerms:
 	ADDQ         $0x04, R9
 	SUBQ         $0x00000001, R10
 	JNE          roundTerms
-	VMOVUPS      (AX), Y0
-	VADDPS       Y0, Y1, Y1
 	VMOVUPS      Y1, (AX)
-	VMOVUPS      32(AX), Y0
-	VADDPS       Y0, Y3, Y3
 	VMOVUPS      Y3, 32(AX)
-	VMOVUPS      64(AX), Y0
-	VADDPS       Y0, Y5, Y5
 	VMOVUPS      Y5, 64(AX)
-	VMOVUPS      96(AX), Y0
-	VADDPS       Y0, Y7, Y7
 	VMOVUPS      Y7, 96(AX)
 	ADDQ         $0x00000080, CX
 	ADDQ         $0x00000080, AX
@@ -1102,16 +1042,20 @@ rest:
 	MOVQ       count+56(FP), R9
 	VMOVUPS    (DI), Y0
 	VMASKMOVPS (CX), Y0, Y0
-	VXORPS     Y1, Y1, Y1
+	VMOVUPS    (DI), Y1
+	VMASKMOVPS (AX), Y1, Y1
 	VMOVUPS    32(DI), Y2
 	VMASKMOVPS 32(CX), Y2, Y2
-	VXORPS     Y3, Y3, Y3
+	VMOVUPS    32(DI), Y3
+	VMASKMOVPS 32(AX), Y3, Y3
 	VMOVUPS    64(DI), Y4
 	VMASKMOVPS 64(CX), Y4, Y4
-	VXORPS     Y5, Y5, Y5
+	VMOVUPS    64(DI), Y5
+	VMASKMOVPS 64(AX), Y5, Y5
 	VMOVUPS    96(DI), Y6
 	VMASKMOVPS 96(CX), Y6, Y6
-	VXORPS     Y7, Y7, Y7
+	VMOVUPS    96(DI), Y7
+	VMASKMOVPS 96(AX), Y7, Y7
 
 restTerms:
 	MOVLQSX      (DX), R10
@@ -1139,23 +1083,11 @@ restTerms:
 	SUBQ         $0x00000001, R9
 	JNE          restTerms
 	VMOVUPS      (DI), Y0
-	VMASKMOVPS   (AX), Y0, Y0
-	VADDPS       Y0, Y1, Y1
-	VMOVUPS      (DI), Y0
 	VMASKMOVPS   Y1, Y0, (AX)
-	VMOVUPS      32(DI), Y0
-	VMASKMOVPS   32(AX), Y0, Y0
-	VADDPS       Y0, Y3, Y3
 	VMOVUPS      32(DI), Y0
 	VMASKMOVPS   Y3, Y0, 32(AX)
 	VMOVUPS      64(DI), Y0
-	VMASKMOVPS   64(AX), Y0, Y0
-	VADDPS       Y0, Y5, Y5
-	VMOVUPS      64(DI), Y0
 	VMASKMOVPS   Y5, Y0, 64(AX)
-	VMOVUPS      96(DI), Y0
-	VMASKMOVPS   96(AX), Y0, Y0
-	VADDPS       Y0, Y7, Y7
 	VMOVUPS      96(DI), Y0
 	VMASKMOVPS   Y7, Y0, 96(AX)
 	ADDQ         $0x00000080, CX
@@ -1407,8 +1339,7 @@ TEXT ·NormRowGradientAVX512(SB), NOSPLIT, $0-72
 	// 	dx[u] += Σ_i (g·ρ)·(y − x),  u < n, i < count
 	//
 	// in float32. y is value u of the row at table[ids[i]*stride], x is x[u] and g is weights[i]. The
-	// sum is one chain of fused multiply-adds from 0 with i ascending, as in the Gradient kernels, and
-	// is then added to dx[u].
+	// terms are added to dx[u] with fused multiply-adds and i ascending, as in the Gradient kernels.
 	//
 	// ρ is y·p of linalg's inverseRoot of (y − x)² + (y' − x')², where x, y and x', y' are the columns
 	// 2⌊u/2⌋ and 2⌊u/2⌋ + 1.
@@ -1427,7 +1358,7 @@ TEXT ·NormRowGradientAVX512(SB), NOSPLIT, $0-72
 	//   DX, R8     ids
 	//   DI, R9     weights
 	//   R8, R10    count
-	//   Z12, Z20   weight in all lanes
+	//   Z16        weight in all lanes
 	MOVQ    dx+0(FP), AX
 	MOVQ    x+8(FP), CX
 	MOVQ    n+16(FP), DX
@@ -1452,82 +1383,78 @@ round:
 	VMOVUPS 64(CX), Z7
 	VSHUFPS $0x88, Z7, Z6, Z8
 	VSHUFPS $0xdd, Z7, Z6, Z7
-	VPXORD  Z9, Z9, Z9
-	VPXORD  Z10, Z10, Z10
+	VMOVUPS (AX), Z6
+	VMOVUPS 64(AX), Z9
+	VSHUFPS $0x88, Z9, Z6, Z10
+	VSHUFPS $0xdd, Z9, Z6, Z9
 	VMOVUPS 128(CX), Z6
-	VMOVUPS 192(CX), Z17
-	VSHUFPS $0x88, Z17, Z6, Z18
-	VSHUFPS $0xdd, Z17, Z6, Z17
-	VPXORD  Z11, Z11, Z11
-	VPXORD  Z12, Z12, Z12
+	VMOVUPS 192(CX), Z11
+	VSHUFPS $0x88, Z11, Z6, Z12
+	VSHUFPS $0xdd, Z11, Z6, Z11
+	VMOVUPS 128(AX), Z6
+	VMOVUPS 192(AX), Z13
+	VSHUFPS $0x88, Z13, Z6, Z14
+	VSHUFPS $0xdd, Z13, Z6, Z13
 
 roundTerms:
 	MOVLQSX      (R8), R11
 	IMULQ        SI, R11
 	ADDQ         BX, R11
 	VMOVUPS      (R11), Z6
-	VMOVUPS      64(R11), Z19
-	VSHUFPS      $0x88, Z19, Z6, Z20
-	VSHUFPS      $0xdd, Z19, Z6, Z19
-	VSUBPS       Z8, Z20, Z6
-	VSUBPS       Z7, Z19, Z19
-	VMULPS       Z6, Z6, Z20
-	VFMADD231PS  Z19, Z19, Z20
-	VPSRLD       $0x01, Z20, Z22
-	VPSUBD       Z22, Z0, Z21
-	VMULPS       Z21, Z20, Z20
-	VFNMADD213PS Z5, Z21, Z20
-	VMOVUPS      Z1, Z22
-	VFMADD213PS  Z2, Z20, Z22
-	VFMADD213PS  Z3, Z20, Z22
-	VFMADD213PS  Z4, Z20, Z22
-	VFMADD213PS  Z5, Z20, Z22
-	VMULPS       Z22, Z21, Z21
-	VBROADCASTSS (R9), Z20
-	VMULPS       Z20, Z21, Z21
-	VFMADD231PS  Z6, Z21, Z9
-	VFMADD231PS  Z19, Z21, Z10
+	VMOVUPS      64(R11), Z15
+	VSHUFPS      $0x88, Z15, Z6, Z16
+	VSHUFPS      $0xdd, Z15, Z6, Z15
+	VSUBPS       Z8, Z16, Z6
+	VSUBPS       Z7, Z15, Z15
+	VMULPS       Z6, Z6, Z16
+	VFMADD231PS  Z15, Z15, Z16
+	VPSRLD       $0x01, Z16, Z18
+	VPSUBD       Z18, Z0, Z17
+	VMULPS       Z17, Z16, Z16
+	VFNMADD213PS Z5, Z17, Z16
+	VMOVUPS      Z1, Z18
+	VFMADD213PS  Z2, Z16, Z18
+	VFMADD213PS  Z3, Z16, Z18
+	VFMADD213PS  Z4, Z16, Z18
+	VFMADD213PS  Z5, Z16, Z18
+	VMULPS       Z18, Z17, Z17
+	VBROADCASTSS (R9), Z16
+	VMULPS       Z16, Z17, Z17
+	VFMADD231PS  Z6, Z17, Z10
+	VFMADD231PS  Z15, Z17, Z9
 	VMOVUPS      128(R11), Z6
-	VMOVUPS      192(R11), Z19
-	VSHUFPS      $0x88, Z19, Z6, Z21
-	VSHUFPS      $0xdd, Z19, Z6, Z19
-	VSUBPS       Z18, Z21, Z6
-	VSUBPS       Z17, Z19, Z19
-	VMULPS       Z6, Z6, Z21
-	VFMADD231PS  Z19, Z19, Z21
-	VPSRLD       $0x01, Z21, Z23
-	VPSUBD       Z23, Z0, Z22
-	VMULPS       Z22, Z21, Z21
-	VFNMADD213PS Z5, Z22, Z21
-	VMOVUPS      Z1, Z23
-	VFMADD213PS  Z2, Z21, Z23
-	VFMADD213PS  Z3, Z21, Z23
-	VFMADD213PS  Z4, Z21, Z23
-	VFMADD213PS  Z5, Z21, Z23
-	VMULPS       Z23, Z22, Z22
-	VMULPS       Z20, Z22, Z22
-	VFMADD231PS  Z6, Z22, Z11
-	VFMADD231PS  Z19, Z22, Z12
+	VMOVUPS      192(R11), Z15
+	VSHUFPS      $0x88, Z15, Z6, Z17
+	VSHUFPS      $0xdd, Z15, Z6, Z15
+	VSUBPS       Z12, Z17, Z6
+	VSUBPS       Z11, Z15, Z15
+	VMULPS       Z6, Z6, Z17
+	VFMADD231PS  Z15, Z15, Z17
+	VPSRLD       $0x01, Z17, Z19
+	VPSUBD       Z19, Z0, Z18
+	VMULPS       Z18, Z17, Z17
+	VFNMADD213PS Z5, Z18, Z17
+	VMOVUPS      Z1, Z19
+	VFMADD213PS  Z2, Z17, Z19
+	VFMADD213PS  Z3, Z17, Z19
+	VFMADD213PS  Z4, Z17, Z19
+	VFMADD213PS  Z5, Z17, Z19
+	VMULPS       Z19, Z18, Z18
+	VMULPS       Z16, Z18, Z18
+	VFMADD231PS  Z6, Z18, Z14
+	VFMADD231PS  Z15, Z18, Z13
 	ADDQ         $0x04, R8
 	ADDQ         $0x04, R9
 	SUBQ         $0x00000001, R10
 	JNE          roundTerms
-	VUNPCKLPS    Z10, Z9, Z6
-	VUNPCKHPS    Z10, Z9, Z10
-	VMOVUPS      (AX), Z7
-	VADDPS       Z7, Z6, Z6
+	VUNPCKLPS    Z9, Z10, Z6
+	VUNPCKHPS    Z9, Z10, Z9
 	VMOVUPS      Z6, (AX)
-	VMOVUPS      64(AX), Z6
-	VADDPS       Z6, Z10, Z10
-	VMOVUPS      Z10, 64(AX)
-	VUNPCKLPS    Z12, Z11, Z6
-	VUNPCKHPS    Z12, Z11, Z12
-	VMOVUPS      128(AX), Z7
-	VADDPS       Z7, Z6, Z6
+	VMOVUPS      Z9, 64(AX)
+	VUNPCKLPS    Z13, Z14, Z6
+	VUNPCKHPS    Z13, Z14, Z13
 	VMOVUPS      Z6, 128(AX)
-	VMOVUPS      192(AX), Z6
-	VADDPS       Z6, Z12, Z12
-	VMOVUPS      Z12, 192(AX)
+	VMOVUPS      Z13, 192(AX)
 	ADDQ         $0x00000100, CX
 	ADDQ         $0x00000100, AX
 	ADDQ         $0x00000100, BX
@@ -1552,49 +1479,53 @@ rest:
 	VMOVUPS.Z 64(CX), K2, Z7
 	VSHUFPS   $0x88, Z7, Z6, Z8
 	VSHUFPS   $0xdd, Z7, Z6, Z7
-	VPXORD    Z13, Z13, Z13
-	VPXORD    Z14, Z14, Z14
-	VMOVUPS.Z 128(CX), K3, Z6
-	VMOVUPS.Z 192(CX), K4, Z9
+	VMOVUPS.Z (AX), K1, Z6
+	VMOVUPS.Z 64(AX), K2, Z9
 	VSHUFPS   $0x88, Z9, Z6, Z10
 	VSHUFPS   $0xdd, Z9, Z6, Z9
-	VPXORD    Z15, Z15, Z15
-	VPXORD    Z16, Z16, Z16
+	VMOVUPS.Z 128(CX), K3, Z6
+	VMOVUPS.Z 192(CX), K4, Z11
+	VSHUFPS   $0x88, Z11, Z6, Z12
+	VSHUFPS   $0xdd, Z11, Z6, Z11
+	VMOVUPS.Z 128(AX), K3, Z6
+	VMOVUPS.Z 192(AX), K4, Z13
+	VSHUFPS   $0x88, Z13, Z6, Z14
+	VSHUFPS   $0xdd, Z13, Z6, Z13
 
 restTerms:
 	MOVLQSX      (DX), R9
 	IMULQ        SI, R9
 	ADDQ         BX, R9
 	VMOVUPS.Z    (R9), K1, Z6
-	VMOVUPS.Z    64(R9), K2, Z11
-	VSHUFPS      $0x88, Z11, Z6, Z12
-	VSHUFPS      $0xdd, Z11, Z6, Z11
-	VSUBPS       Z8, Z12, Z6
-	VSUBPS       Z7, Z11, Z11
-	VMULPS       Z6, Z6, Z12
-	VFMADD231PS  Z11, Z11, Z12
-	VPSRLD       $0x01, Z12, Z18
+	VMOVUPS.Z    64(R9), K2, Z15
+	VSHUFPS      $0x88, Z15, Z6, Z16
+	VSHUFPS      $0xdd, Z15, Z6, Z15
+	VSUBPS       Z8, Z16, Z6
+	VSUBPS       Z7, Z15, Z15
+	VMULPS       Z6, Z6, Z16
+	VFMADD231PS  Z15, Z15, Z16
+	VPSRLD       $0x01, Z16, Z18
 	VPSUBD       Z18, Z0, Z17
-	VMULPS       Z17, Z12, Z12
-	VFNMADD213PS Z5, Z17, Z12
+	VMULPS       Z17, Z16, Z16
+	VFNMADD213PS Z5, Z17, Z16
 	VMOVUPS      Z1, Z18
-	VFMADD213PS  Z2, Z12, Z18
-	VFMADD213PS  Z3, Z12, Z18
-	VFMADD213PS  Z4, Z12, Z18
-	VFMADD213PS  Z5, Z12, Z18
+	VFMADD213PS  Z2, Z16, Z18
+	VFMADD213PS  Z3, Z16, Z18
+	VFMADD213PS  Z4, Z16, Z18
+	VFMADD213PS  Z5, Z16, Z18
 	VMULPS       Z18, Z17, Z17
-	VBROADCASTSS (DI), Z12
-	VMULPS       Z12, Z17, Z17
-	VFMADD231PS  Z6, Z17, Z13
-	VFMADD231PS  Z11, Z17, Z14
+	VBROADCASTSS (DI), Z16
+	VMULPS       Z16, Z17, Z17
+	VFMADD231PS  Z6, Z17, Z10
+	VFMADD231PS  Z15, Z17, Z9
 	VMOVUPS.Z    128(R9), K3, Z6
-	VMOVUPS.Z    192(R9), K4, Z11
-	VSHUFPS      $0x88, Z11, Z6, Z17
-	VSHUFPS      $0xdd, Z11, Z6, Z11
-	VSUBPS       Z10, Z17, Z6
-	VSUBPS       Z9, Z11, Z11
+	VMOVUPS.Z    192(R9), K4, Z15
+	VSHUFPS      $0x88, Z15, Z6, Z17
+	VSHUFPS      $0xdd, Z15, Z6, Z15
+	VSUBPS       Z12, Z17, Z6
+	VSUBPS       Z11, Z15, Z15
 	VMULPS       Z6, Z6, Z17
-	VFMADD231PS  Z11, Z11, Z17
+	VFMADD231PS  Z15, Z15, Z17
 	VPSRLD       $0x01, Z17, Z19
 	VPSUBD       Z19, Z0, Z18
 	VMULPS       Z18, Z17, Z17
@@ -1605,29 +1536,21 @@ restTerms:
 	VFMADD213PS  Z4, Z17, Z19
 	VFMADD213PS  Z5, Z17, Z19
 	VMULPS       Z19, Z18, Z18
-	VMULPS       Z12, Z18, Z18
-	VFMADD231PS  Z6, Z18, Z15
-	VFMADD231PS  Z11, Z18, Z16
+	VMULPS       Z16, Z18, Z18
+	VFMADD231PS  Z6, Z18, Z14
+	VFMADD231PS  Z15, Z18, Z13
 	ADDQ         $0x04, DX
 	ADDQ         $0x04, DI
 	SUBQ         $0x00000001, R8
 	JNE          restTerms
-	VUNPCKLPS    Z14, Z13, Z0
-	VUNPCKHPS    Z14, Z13, Z14
-	VMOVUPS.Z    (AX), K1, Z1
-	VADDPS       Z1, Z0, Z0
+	VUNPCKLPS    Z9, Z10, Z0
+	VUNPCKHPS    Z9, Z10, Z9
 	VMOVUPS      Z0, K1, (AX)
-	VMOVUPS.Z    64(AX), K2, Z0
-	VADDPS       Z0, Z14, Z14
-	VMOVUPS      Z14, K2, 64(AX)
-	VUNPCKLPS    Z16, Z15, Z0
-	VUNPCKHPS    Z16, Z15, Z16
-	VMOVUPS.Z    128(AX), K3, Z1
-	VADDPS       Z1, Z0, Z0
+	VMOVUPS      Z9, K2, 64(AX)
+	VUNPCKLPS    Z13, Z14, Z0
+	VUNPCKHPS    Z13, Z14, Z13
 	VMOVUPS      Z0, K3, 128(AX)
-	VMOVUPS.Z    192(AX), K4, Z0
-	VADDPS       Z0, Z16, Z16
-	VMOVUPS      Z16, K4, 192(AX)
+	VMOVUPS      Z13, K4, 192(AX)
 	ADDQ         $0x00000100, CX
 	ADDQ         $0x00000100, AX
 	ADDQ         $0x00000100, BX
@@ -1927,8 +1850,7 @@ TEXT ·NormRowGradientAVX2(SB), NOSPLIT, $0-72
 	// 	dx[u] += Σ_i (g·ρ)·(y − x),  u < n, i < count
 	//
 	// in float32. y is value u of the row at table[ids[i]*stride], x is x[u] and g is weights[i]. The
-	// sum is one chain of fused multiply-adds from 0 with i ascending, as in the Gradient kernels, and
-	// is then added to dx[u].
+	// terms are added to dx[u] with fused multiply-adds and i ascending, as in the Gradient kernels.
 	//
 	// ρ is y·p of linalg's inverseRoot of (y − x)² + (y' − x')², where x, y and x', y' are the columns
 	// 2⌊u/2⌋ and 2⌊u/2⌋ + 1.
@@ -1966,26 +1888,30 @@ round:
 	VMOVUPS 32(CX), Y1
 	VSHUFPS $0x88, Y1, Y0, Y2
 	VSHUFPS $0xdd, Y1, Y0, Y1
-	VXORPS  Y0, Y0, Y0
-	VXORPS  Y3, Y3, Y3
-	VMOVUPS 64(CX), Y4
+	VMOVUPS (AX), Y0
+	VMOVUPS 32(AX), Y3
+	VSHUFPS $0x88, Y3, Y0, Y4
+	VSHUFPS $0xdd, Y3, Y0, Y3
+	VMOVUPS 64(CX), Y0
 	VMOVUPS 96(CX), Y5
-	VSHUFPS $0x88, Y5, Y4, Y6
-	VSHUFPS $0xdd, Y5, Y4, Y5
-	VXORPS  Y4, Y4, Y4
-	VXORPS  Y7, Y7, Y7
+	VSHUFPS $0x88, Y5, Y0, Y6
+	VSHUFPS $0xdd, Y5, Y0, Y5
+	VMOVUPS 64(AX), Y0
+	VMOVUPS 96(AX), Y7
+	VSHUFPS $0x88, Y7, Y0, Y8
+	VSHUFPS $0xdd, Y7, Y0, Y7
 
 roundTerms:
 	MOVLQSX      (R8), R11
 	IMULQ        SI, R11
 	ADDQ         BX, R11
-	VMOVUPS      (R11), Y8
+	VMOVUPS      (R11), Y0
 	VMOVUPS      32(R11), Y9
-	VSHUFPS      $0x88, Y9, Y8, Y10
-	VSHUFPS      $0xdd, Y9, Y8, Y9
-	VSUBPS       Y2, Y10, Y8
+	VSHUFPS      $0x88, Y9, Y0, Y10
+	VSHUFPS      $0xdd, Y9, Y0, Y9
+	VSUBPS       Y2, Y10, Y0
 	VSUBPS       Y1, Y9, Y9
-	VMULPS       Y8, Y8, Y10
+	VMULPS       Y0, Y0, Y10
 	VFMADD231PS  Y9, Y9, Y10
 	VPSRLD       $0x01, Y10, Y12
 	VMOVUPS      constant5f3759df<>+0(SB), Y11
@@ -2000,15 +1926,15 @@ roundTerms:
 	VMULPS       Y12, Y11, Y11
 	VBROADCASTSS (R9), Y10
 	VMULPS       Y10, Y11, Y11
-	VFMADD231PS  Y8, Y11, Y0
+	VFMADD231PS  Y0, Y11, Y4
 	VFMADD231PS  Y9, Y11, Y3
-	VMOVUPS      64(R11), Y8
+	VMOVUPS      64(R11), Y0
 	VMOVUPS      96(R11), Y9
-	VSHUFPS      $0x88, Y9, Y8, Y11
-	VSHUFPS      $0xdd, Y9, Y8, Y9
-	VSUBPS       Y6, Y11, Y8
+	VSHUFPS      $0x88, Y9, Y0, Y11
+	VSHUFPS      $0xdd, Y9, Y0, Y9
+	VSUBPS       Y6, Y11, Y0
 	VSUBPS       Y5, Y9, Y9
-	VMULPS       Y8, Y8, Y11
+	VMULPS       Y0, Y0, Y11
 	VFMADD231PS  Y9, Y9, Y11
 	VPSRLD       $0x01, Y11, Y13
 	VMOVUPS      constant5f3759df<>+0(SB), Y12
@@ -2022,27 +1948,19 @@ roundTerms:
 	VFMADD213PS  constant3f800000<>+0(SB), Y11, Y13
 	VMULPS       Y13, Y12, Y12
 	VMULPS       Y10, Y12, Y12
-	VFMADD231PS  Y8, Y12, Y4
+	VFMADD231PS  Y0, Y12, Y8
 	VFMADD231PS  Y9, Y12, Y7
 	ADDQ         $0x04, R8
 	ADDQ         $0x04, R9
 	SUBQ         $0x00000001, R10
 	JNE          roundTerms
-	VUNPCKLPS    Y3, Y0, Y1
-	VUNPCKHPS    Y3, Y0, Y3
-	VMOVUPS      (AX), Y0
-	VADDPS       Y0, Y1, Y1
-	VMOVUPS      Y1, (AX)
-	VMOVUPS      32(AX), Y0
-	VADDPS       Y0, Y3, Y3
+	VUNPCKLPS    Y3, Y4, Y0
+	VUNPCKHPS    Y3, Y4, Y3
+	VMOVUPS      Y0, (AX)
 	VMOVUPS      Y3, 32(AX)
-	VUNPCKLPS    Y7, Y4, Y0
-	VUNPCKHPS    Y7, Y4, Y7
-	VMOVUPS      64(AX), Y1
-	VADDPS       Y1, Y0, Y0
+	VUNPCKLPS    Y7, Y8, Y0
+	VUNPCKHPS    Y7, Y8, Y7
 	VMOVUPS      Y0, 64(AX)
-	VMOVUPS      96(AX), Y0
-	VADDPS       Y0, Y7, Y7
 	VMOVUPS      Y7, 96(AX)
 	ADDQ         $0x00000080, CX
 	ADDQ         $0x00000080, AX
@@ -2062,30 +1980,38 @@ rest:
 	VMASKMOVPS 32(CX), Y1, Y1
 	VSHUFPS    $0x88, Y1, Y0, Y2
 	VSHUFPS    $0xdd, Y1, Y0, Y1
-	VXORPS     Y0, Y0, Y0
-	VXORPS     Y3, Y3, Y3
-	VMOVUPS    64(DI), Y4
-	VMASKMOVPS 64(CX), Y4, Y4
+	VMOVUPS    (DI), Y0
+	VMASKMOVPS (AX), Y0, Y0
+	VMOVUPS    32(DI), Y3
+	VMASKMOVPS 32(AX), Y3, Y3
+	VSHUFPS    $0x88, Y3, Y0, Y4
+	VSHUFPS    $0xdd, Y3, Y0, Y3
+	VMOVUPS    64(DI), Y0
+	VMASKMOVPS 64(CX), Y0, Y0
 	VMOVUPS    96(DI), Y5
 	VMASKMOVPS 96(CX), Y5, Y5
-	VSHUFPS    $0x88, Y5, Y4, Y6
-	VSHUFPS    $0xdd, Y5, Y4, Y5
-	VXORPS     Y4, Y4, Y4
-	VXORPS     Y7, Y7, Y7
+	VSHUFPS    $0x88, Y5, Y0, Y6
+	VSHUFPS    $0xdd, Y5, Y0, Y5
+	VMOVUPS    64(DI), Y0
+	VMASKMOVPS 64(AX), Y0, Y0
+	VMOVUPS    96(DI), Y7
+	VMASKMOVPS 96(AX), Y7, Y7
+	VSHUFPS    $0x88, Y7, Y0, Y8
+	VSHUFPS    $0xdd, Y7, Y0, Y7
 
 restTerms:
 	MOVLQSX      (DX), R10
 	IMULQ        SI, R10
 	ADDQ         BX, R10
-	VMOVUPS      (DI), Y8
-	VMASKMOVPS   (R10), Y8, Y8
+	VMOVUPS      (DI), Y0
+	VMASKMOVPS   (R10), Y0, Y0
 	VMOVUPS      32(DI), Y9
 	VMASKMOVPS   32(R10), Y9, Y9
-	VSHUFPS      $0x88, Y9, Y8, Y10
-	VSHUFPS      $0xdd, Y9, Y8, Y9
-	VSUBPS       Y2, Y10, Y8
+	VSHUFPS      $0x88, Y9, Y0, Y10
+	VSHUFPS      $0xdd, Y9, Y0, Y9
+	VSUBPS       Y2, Y10, Y0
 	VSUBPS       Y1, Y9, Y9
-	VMULPS       Y8, Y8, Y10
+	VMULPS       Y0, Y0, Y10
 	VFMADD231PS  Y9, Y9, Y10
 	VPSRLD       $0x01, Y10, Y12
 	VMOVUPS      constant5f3759df<>+0(SB), Y11
@@ -2100,17 +2026,17 @@ restTerms:
 	VMULPS       Y12, Y11, Y11
 	VBROADCASTSS (R8), Y10
 	VMULPS       Y10, Y11, Y11
-	VFMADD231PS  Y8, Y11, Y0
+	VFMADD231PS  Y0, Y11, Y4
 	VFMADD231PS  Y9, Y11, Y3
-	VMOVUPS      64(DI), Y8
-	VMASKMOVPS   64(R10), Y8, Y8
+	VMOVUPS      64(DI), Y0
+	VMASKMOVPS   64(R10), Y0, Y0
 	VMOVUPS      96(DI), Y9
 	VMASKMOVPS   96(R10), Y9, Y9
-	VSHUFPS      $0x88, Y9, Y8, Y11
-	VSHUFPS      $0xdd, Y9, Y8, Y9
-	VSUBPS       Y6, Y11, Y8
+	VSHUFPS      $0x88, Y9, Y0, Y11
+	VSHUFPS      $0xdd, Y9, Y0, Y9
+	VSUBPS       Y6, Y11, Y0
 	VSUBPS       Y5, Y9, Y9
-	VMULPS       Y8, Y8, Y11
+	VMULPS       Y0, Y0, Y11
 	VFMADD231PS  Y9, Y9, Y11
 	VPSRLD       $0x01, Y11, Y13
 	VMOVUPS      constant5f3759df<>+0(SB), Y12
@@ -2124,34 +2050,22 @@ restTerms:
 	VFMADD213PS  constant3f800000<>+0(SB), Y11, Y13
 	VMULPS       Y13, Y12, Y12
 	VMULPS       Y10, Y12, Y12
-	VFMADD231PS  Y8, Y12, Y4
+	VFMADD231PS  Y0, Y12, Y8
 	VFMADD231PS  Y9, Y12, Y7
 	ADDQ         $0x04, DX
 	ADDQ         $0x04, R8
 	SUBQ         $0x00000001, R9
 	JNE          restTerms
-	VUNPCKLPS    Y3, Y0, Y1
-	VUNPCKHPS    Y3, Y0, Y3
-	VMOVUPS      (DI), Y0
-	VMASKMOVPS   (AX), Y0, Y0
-	VADDPS       Y0, Y1, Y1
-	VMOVUPS      (DI), Y0
-	VMASKMOVPS   Y1, Y0, (AX)
-	VMOVUPS      32(DI), Y0
-	VMASKMOVPS   32(AX), Y0, Y0
-	VADDPS       Y0, Y3, Y3
+	VUNPCKLPS    Y3, Y4, Y0
+	VUNPCKHPS    Y3, Y4, Y3
+	VMOVUPS      (DI), Y1
+	VMASKMOVPS   Y0, Y1, (AX)
 	VMOVUPS      32(DI), Y0
 	VMASKMOVPS   Y3, Y0, 32(AX)
-	VUNPCKLPS    Y7, Y4, Y0
-	VUNPCKHPS    Y7, Y4, Y7
-	VMOVUPS      64(DI), Y1
-	VMASKMOVPS   64(AX), Y1, Y1
-	VADDPS       Y1, Y0, Y0
+	VUNPCKLPS    Y7, Y8, Y0
+	VUNPCKHPS    Y7, Y8, Y7
 	VMOVUPS      64(DI), Y1
 	VMASKMOVPS   Y0, Y1, 64(AX)
-	VMOVUPS      96(DI), Y0
-	VMASKMOVPS   96(AX), Y0, Y0
-	VADDPS       Y0, Y7, Y7
 	VMOVUPS      96(DI), Y0
 	VMASKMOVPS   Y7, Y0, 96(AX)
 	ADDQ         $0x00000080, CX
@@ -2308,8 +2222,7 @@ TEXT ·PhaseRowGradientAVX512(SB), NOSPLIT, $0-72
 	// 	dx[u] += Σ_i −(g·sign(x·y + x'·y'))·y,  u < n, i < count
 	//
 	// in float32. y is value u of the row at table[ids[i]*stride], x is x[u] and g is weights[i]. The
-	// sum is one chain of fused multiply-adds from 0 with i ascending, as in the Gradient kernels, and
-	// is then added to dx[u].
+	// terms are added to dx[u] with fused multiply-adds and i ascending, as in the Gradient kernels.
 	//
 	// sign is −1, 0 or 1, and NaN if its argument is not finite. In x·y + x'·y', x, y and x', y' are
 	// the columns 2⌊u/2⌋ and 2⌊u/2⌋ + 1; the second product is fused.
@@ -2328,7 +2241,7 @@ TEXT ·PhaseRowGradientAVX512(SB), NOSPLIT, $0-72
 	//   DX, R8     ids
 	//   DI, R9     weights
 	//   R8, R10    count
-	//   Z12, Z16   weight in all lanes
+	//   Z12        weight in all lanes
 	MOVQ    dx+0(FP), AX
 	MOVQ    x+8(FP), CX
 	MOVQ    n+16(FP), DX
@@ -2348,60 +2261,56 @@ round:
 	VMOVUPS 64(CX), Z2
 	VSHUFPS $0x88, Z2, Z1, Z3
 	VSHUFPS $0xdd, Z2, Z1, Z2
-	VPXORD  Z4, Z4, Z4
-	VPXORD  Z5, Z5, Z5
+	VMOVUPS (AX), Z1
+	VMOVUPS 64(AX), Z4
+	VSHUFPS $0x88, Z4, Z1, Z5
+	VSHUFPS $0xdd, Z4, Z1, Z4
 	VMOVUPS 128(CX), Z1
-	VMOVUPS 192(CX), Z12
-	VSHUFPS $0x88, Z12, Z1, Z13
-	VSHUFPS $0xdd, Z12, Z1, Z12
-	VPXORD  Z6, Z6, Z6
-	VPXORD  Z7, Z7, Z7
+	VMOVUPS 192(CX), Z6
+	VSHUFPS $0x88, Z6, Z1, Z7
+	VSHUFPS $0xdd, Z6, Z1, Z6
+	VMOVUPS 128(AX), Z1
+	VMOVUPS 192(AX), Z8
+	VSHUFPS $0x88, Z8, Z1, Z9
+	VSHUFPS $0xdd, Z8, Z1, Z8
 
 roundTerms:
 	MOVLQSX      (R8), R11
 	IMULQ        SI, R11
 	ADDQ         BX, R11
 	VMOVUPS      (R11), Z1
-	VMOVUPS      64(R11), Z14
-	VSHUFPS      $0x88, Z14, Z1, Z15
-	VSHUFPS      $0xdd, Z14, Z1, Z14
-	VMULPS       Z3, Z15, Z1
-	VFMADD231PS  Z2, Z14, Z1
+	VMOVUPS      64(R11), Z10
+	VSHUFPS      $0x88, Z10, Z1, Z11
+	VSHUFPS      $0xdd, Z10, Z1, Z10
+	VMULPS       Z3, Z11, Z1
+	VFMADD231PS  Z2, Z10, Z1
 	VFIXUPIMMPS  $0x00, Z0, Z1, Z1
-	VBROADCASTSS (R9), Z16
-	VMULPS       Z16, Z1, Z1
-	VFNMADD231PS Z15, Z1, Z4
-	VFNMADD231PS Z14, Z1, Z5
+	VBROADCASTSS (R9), Z12
+	VMULPS       Z12, Z1, Z1
+	VFNMADD231PS Z11, Z1, Z5
+	VFNMADD231PS Z10, Z1, Z4
 	VMOVUPS      128(R11), Z1
-	VMOVUPS      192(R11), Z14
-	VSHUFPS      $0x88, Z14, Z1, Z15
-	VSHUFPS      $0xdd, Z14, Z1, Z14
-	VMULPS       Z13, Z15, Z1
-	VFMADD231PS  Z12, Z14, Z1
+	VMOVUPS      192(R11), Z10
+	VSHUFPS      $0x88, Z10, Z1, Z11
+	VSHUFPS      $0xdd, Z10, Z1, Z10
+	VMULPS       Z7, Z11, Z1
+	VFMADD231PS  Z6, Z10, Z1
 	VFIXUPIMMPS  $0x00, Z0, Z1, Z1
-	VMULPS       Z16, Z1, Z1
-	VFNMADD231PS Z15, Z1, Z6
-	VFNMADD231PS Z14, Z1, Z7
+	VMULPS       Z12, Z1, Z1
+	VFNMADD231PS Z11, Z1, Z9
+	VFNMADD231PS Z10, Z1, Z8
 	ADDQ         $0x04, R8
 	ADDQ         $0x04, R9
 	SUBQ         $0x00000001, R10
 	JNE          roundTerms
-	VUNPCKLPS    Z5, Z4, Z1
-	VUNPCKHPS    Z5, Z4, Z5
-	VMOVUPS      (AX), Z2
-	VADDPS       Z2, Z1, Z1
+	VUNPCKLPS    Z4, Z5, Z1
+	VUNPCKHPS    Z4, Z5, Z4
 	VMOVUPS      Z1, (AX)
-	VMOVUPS      64(AX), Z1
-	VADDPS       Z1, Z5, Z5
-	VMOVUPS      Z5, 64(AX)
-	VUNPCKLPS    Z7, Z6, Z1
-	VUNPCKHPS    Z7, Z6, Z7
-	VMOVUPS      128(AX), Z2
-	VADDPS       Z2, Z1, Z1
+	VMOVUPS      Z4, 64(AX)
+	VUNPCKLPS    Z8, Z9, Z1
+	VUNPCKHPS    Z8, Z9, Z8
 	VMOVUPS      Z1, 128(AX)
-	VMOVUPS      192(AX), Z1
-	VADDPS       Z1, Z7, Z7
-	VMOVUPS      Z7, 192(AX)
+	VMOVUPS      Z8, 192(AX)
 	ADDQ         $0x00000100, CX
 	ADDQ         $0x00000100, AX
 	ADDQ         $0x00000100, BX
@@ -2426,60 +2335,56 @@ rest:
 	VMOVUPS.Z 64(CX), K2, Z2
 	VSHUFPS   $0x88, Z2, Z1, Z3
 	VSHUFPS   $0xdd, Z2, Z1, Z2
-	VPXORD    Z8, Z8, Z8
-	VPXORD    Z9, Z9, Z9
-	VMOVUPS.Z 128(CX), K3, Z1
-	VMOVUPS.Z 192(CX), K4, Z4
+	VMOVUPS.Z (AX), K1, Z1
+	VMOVUPS.Z 64(AX), K2, Z4
 	VSHUFPS   $0x88, Z4, Z1, Z5
 	VSHUFPS   $0xdd, Z4, Z1, Z4
-	VPXORD    Z10, Z10, Z10
-	VPXORD    Z11, Z11, Z11
+	VMOVUPS.Z 128(CX), K3, Z1
+	VMOVUPS.Z 192(CX), K4, Z6
+	VSHUFPS   $0x88, Z6, Z1, Z7
+	VSHUFPS   $0xdd, Z6, Z1, Z6
+	VMOVUPS.Z 128(AX), K3, Z1
+	VMOVUPS.Z 192(AX), K4, Z8
+	VSHUFPS   $0x88, Z8, Z1, Z9
+	VSHUFPS   $0xdd, Z8, Z1, Z8
 
 restTerms:
 	MOVLQSX      (DX), R9
 	IMULQ        SI, R9
 	ADDQ         BX, R9
 	VMOVUPS.Z    (R9), K1, Z1
-	VMOVUPS.Z    64(R9), K2, Z6
-	VSHUFPS      $0x88, Z6, Z1, Z7
-	VSHUFPS      $0xdd, Z6, Z1, Z6
-	VMULPS       Z3, Z7, Z1
-	VFMADD231PS  Z2, Z6, Z1
+	VMOVUPS.Z    64(R9), K2, Z10
+	VSHUFPS      $0x88, Z10, Z1, Z11
+	VSHUFPS      $0xdd, Z10, Z1, Z10
+	VMULPS       Z3, Z11, Z1
+	VFMADD231PS  Z2, Z10, Z1
 	VFIXUPIMMPS  $0x00, Z0, Z1, Z1
 	VBROADCASTSS (DI), Z12
 	VMULPS       Z12, Z1, Z1
-	VFNMADD231PS Z7, Z1, Z8
-	VFNMADD231PS Z6, Z1, Z9
+	VFNMADD231PS Z11, Z1, Z5
+	VFNMADD231PS Z10, Z1, Z4
 	VMOVUPS.Z    128(R9), K3, Z1
-	VMOVUPS.Z    192(R9), K4, Z6
-	VSHUFPS      $0x88, Z6, Z1, Z7
-	VSHUFPS      $0xdd, Z6, Z1, Z6
-	VMULPS       Z5, Z7, Z1
-	VFMADD231PS  Z4, Z6, Z1
+	VMOVUPS.Z    192(R9), K4, Z10
+	VSHUFPS      $0x88, Z10, Z1, Z11
+	VSHUFPS      $0xdd, Z10, Z1, Z10
+	VMULPS       Z7, Z11, Z1
+	VFMADD231PS  Z6, Z10, Z1
 	VFIXUPIMMPS  $0x00, Z0, Z1, Z1
 	VMULPS       Z12, Z1, Z1
-	VFNMADD231PS Z7, Z1, Z10
-	VFNMADD231PS Z6, Z1, Z11
+	VFNMADD231PS Z11, Z1, Z9
+	VFNMADD231PS Z10, Z1, Z8
 	ADDQ         $0x04, DX
 	ADDQ         $0x04, DI
 	SUBQ         $0x00000001, R8
 	JNE          restTerms
-	VUNPCKLPS    Z9, Z8, Z0
-	VUNPCKHPS    Z9, Z8, Z9
-	VMOVUPS.Z    (AX), K1, Z1
-	VADDPS       Z1, Z0, Z0
+	VUNPCKLPS    Z4, Z5, Z0
+	VUNPCKHPS    Z4, Z5, Z4
 	VMOVUPS      Z0, K1, (AX)
-	VMOVUPS.Z    64(AX), K2, Z0
-	VADDPS       Z0, Z9, Z9
-	VMOVUPS      Z9, K2, 64(AX)
-	VUNPCKLPS    Z11, Z10, Z0
-	VUNPCKHPS    Z11, Z10, Z11
-	VMOVUPS.Z    128(AX), K3, Z1
-	VADDPS       Z1, Z0, Z0
+	VMOVUPS      Z4, K2, 64(AX)
+	VUNPCKLPS    Z8, Z9, Z0
+	VUNPCKHPS    Z8, Z9, Z8
 	VMOVUPS      Z0, K3, 128(AX)
-	VMOVUPS.Z    192(AX), K4, Z0
-	VADDPS       Z0, Z11, Z11
-	VMOVUPS      Z11, K4, 192(AX)
+	VMOVUPS      Z8, K4, 192(AX)
 	ADDQ         $0x00000100, CX
 	ADDQ         $0x00000100, AX
 	ADDQ         $0x00000100, BX
@@ -2691,8 +2596,7 @@ TEXT ·PhaseRowGradientAVX2(SB), NOSPLIT, $0-72
 	// 	dx[u] += Σ_i −(g·sign(x·y + x'·y'))·y,  u < n, i < count
 	//
 	// in float32. y is value u of the row at table[ids[i]*stride], x is x[u] and g is weights[i]. The
-	// sum is one chain of fused multiply-adds from 0 with i ascending, as in the Gradient kernels, and
-	// is then added to dx[u].
+	// terms are added to dx[u] with fused multiply-adds and i ascending, as in the Gradient kernels.
 	//
 	// sign is −1, 0 or 1, and NaN if its argument is not finite. In x·y + x'·y', x, y and x', y' are
 	// the columns 2⌊u/2⌋ and 2⌊u/2⌋ + 1; the second product is fused.
@@ -2732,65 +2636,61 @@ round:
 	VMOVUPS 32(CX), Y3
 	VSHUFPS $0x88, Y3, Y2, Y4
 	VSHUFPS $0xdd, Y3, Y2, Y3
-	VXORPS  Y2, Y2, Y2
-	VXORPS  Y5, Y5, Y5
-	VMOVUPS 64(CX), Y6
+	VMOVUPS (AX), Y2
+	VMOVUPS 32(AX), Y5
+	VSHUFPS $0x88, Y5, Y2, Y6
+	VSHUFPS $0xdd, Y5, Y2, Y5
+	VMOVUPS 64(CX), Y2
 	VMOVUPS 96(CX), Y7
-	VSHUFPS $0x88, Y7, Y6, Y8
-	VSHUFPS $0xdd, Y7, Y6, Y7
-	VXORPS  Y6, Y6, Y6
-	VXORPS  Y9, Y9, Y9
+	VSHUFPS $0x88, Y7, Y2, Y8
+	VSHUFPS $0xdd, Y7, Y2, Y7
+	VMOVUPS 64(AX), Y2
+	VMOVUPS 96(AX), Y9
+	VSHUFPS $0x88, Y9, Y2, Y10
+	VSHUFPS $0xdd, Y9, Y2, Y9
 
 roundTerms:
 	MOVLQSX      (R8), R11
 	IMULQ        SI, R11
 	ADDQ         BX, R11
-	VMOVUPS      (R11), Y10
+	VMOVUPS      (R11), Y2
 	VMOVUPS      32(R11), Y11
-	VSHUFPS      $0x88, Y11, Y10, Y12
-	VSHUFPS      $0xdd, Y11, Y10, Y11
-	VMULPS       Y4, Y12, Y10
-	VFMADD231PS  Y3, Y11, Y10
-	VCMPPS       $0x0c, Y0, Y10, Y13
-	VMULPS       Y0, Y10, Y10
+	VSHUFPS      $0x88, Y11, Y2, Y12
+	VSHUFPS      $0xdd, Y11, Y2, Y11
+	VMULPS       Y4, Y12, Y2
+	VFMADD231PS  Y3, Y11, Y2
+	VCMPPS       $0x0c, Y0, Y2, Y13
+	VMULPS       Y0, Y2, Y2
 	VANDPS       Y1, Y13, Y13
-	VORPS        Y13, Y10, Y10
+	VORPS        Y13, Y2, Y2
 	VBROADCASTSS (R9), Y13
-	VMULPS       Y13, Y10, Y10
-	VFNMADD231PS Y12, Y10, Y2
-	VFNMADD231PS Y11, Y10, Y5
-	VMOVUPS      64(R11), Y10
+	VMULPS       Y13, Y2, Y2
+	VFNMADD231PS Y12, Y2, Y6
+	VFNMADD231PS Y11, Y2, Y5
+	VMOVUPS      64(R11), Y2
 	VMOVUPS      96(R11), Y11
-	VSHUFPS      $0x88, Y11, Y10, Y12
-	VSHUFPS      $0xdd, Y11, Y10, Y11
-	VMULPS       Y8, Y12, Y10
-	VFMADD231PS  Y7, Y11, Y10
-	VCMPPS       $0x0c, Y0, Y10, Y14
-	VMULPS       Y0, Y10, Y10
+	VSHUFPS      $0x88, Y11, Y2, Y12
+	VSHUFPS      $0xdd, Y11, Y2, Y11
+	VMULPS       Y8, Y12, Y2
+	VFMADD231PS  Y7, Y11, Y2
+	VCMPPS       $0x0c, Y0, Y2, Y14
+	VMULPS       Y0, Y2, Y2
 	VANDPS       Y1, Y14, Y14
-	VORPS        Y14, Y10, Y10
-	VMULPS       Y13, Y10, Y10
-	VFNMADD231PS Y12, Y10, Y6
-	VFNMADD231PS Y11, Y10, Y9
+	VORPS        Y14, Y2, Y2
+	VMULPS       Y13, Y2, Y2
+	VFNMADD231PS Y12, Y2, Y10
+	VFNMADD231PS Y11, Y2, Y9
 	ADDQ         $0x04, R8
 	ADDQ         $0x04, R9
 	SUBQ         $0x00000001, R10
 	JNE          roundTerms
-	VUNPCKLPS    Y5, Y2, Y3
-	VUNPCKHPS    Y5, Y2, Y5
-	VMOVUPS      (AX), Y2
-	VADDPS       Y2, Y3, Y3
-	VMOVUPS      Y3, (AX)
-	VMOVUPS      32(AX), Y2
-	VADDPS       Y2, Y5, Y5
+	VUNPCKLPS    Y5, Y6, Y2
+	VUNPCKHPS    Y5, Y6, Y5
+	VMOVUPS      Y2, (AX)
 	VMOVUPS      Y5, 32(AX)
-	VUNPCKLPS    Y9, Y6, Y2
-	VUNPCKHPS    Y9, Y6, Y9
-	VMOVUPS      64(AX), Y3
-	VADDPS       Y3, Y2, Y2
+	VUNPCKLPS    Y9, Y10, Y2
+	VUNPCKHPS    Y9, Y10, Y9
 	VMOVUPS      Y2, 64(AX)
-	VMOVUPS      96(AX), Y2
-	VADDPS       Y2, Y9, Y9
 	VMOVUPS      Y9, 96(AX)
 	ADDQ         $0x00000080, CX
 	ADDQ         $0x00000080, AX
@@ -2810,78 +2710,74 @@ rest:
 	VMASKMOVPS 32(CX), Y3, Y3
 	VSHUFPS    $0x88, Y3, Y2, Y4
 	VSHUFPS    $0xdd, Y3, Y2, Y3
-	VXORPS     Y2, Y2, Y2
-	VXORPS     Y5, Y5, Y5
-	VMOVUPS    64(DI), Y6
-	VMASKMOVPS 64(CX), Y6, Y6
+	VMOVUPS    (DI), Y2
+	VMASKMOVPS (AX), Y2, Y2
+	VMOVUPS    32(DI), Y5
+	VMASKMOVPS 32(AX), Y5, Y5
+	VSHUFPS    $0x88, Y5, Y2, Y6
+	VSHUFPS    $0xdd, Y5, Y2, Y5
+	VMOVUPS    64(DI), Y2
+	VMASKMOVPS 64(CX), Y2, Y2
 	VMOVUPS    96(DI), Y7
 	VMASKMOVPS 96(CX), Y7, Y7
-	VSHUFPS    $0x88, Y7, Y6, Y8
-	VSHUFPS    $0xdd, Y7, Y6, Y7
-	VXORPS     Y6, Y6, Y6
-	VXORPS     Y9, Y9, Y9
+	VSHUFPS    $0x88, Y7, Y2, Y8
+	VSHUFPS    $0xdd, Y7, Y2, Y7
+	VMOVUPS    64(DI), Y2
+	VMASKMOVPS 64(AX), Y2, Y2
+	VMOVUPS    96(DI), Y9
+	VMASKMOVPS 96(AX), Y9, Y9
+	VSHUFPS    $0x88, Y9, Y2, Y10
+	VSHUFPS    $0xdd, Y9, Y2, Y9
 
 restTerms:
 	MOVLQSX      (DX), R10
 	IMULQ        SI, R10
 	ADDQ         BX, R10
-	VMOVUPS      (DI), Y10
-	VMASKMOVPS   (R10), Y10, Y10
+	VMOVUPS      (DI), Y2
+	VMASKMOVPS   (R10), Y2, Y2
 	VMOVUPS      32(DI), Y11
 	VMASKMOVPS   32(R10), Y11, Y11
-	VSHUFPS      $0x88, Y11, Y10, Y12
-	VSHUFPS      $0xdd, Y11, Y10, Y11
-	VMULPS       Y4, Y12, Y10
-	VFMADD231PS  Y3, Y11, Y10
-	VCMPPS       $0x0c, Y0, Y10, Y13
-	VMULPS       Y0, Y10, Y10
+	VSHUFPS      $0x88, Y11, Y2, Y12
+	VSHUFPS      $0xdd, Y11, Y2, Y11
+	VMULPS       Y4, Y12, Y2
+	VFMADD231PS  Y3, Y11, Y2
+	VCMPPS       $0x0c, Y0, Y2, Y13
+	VMULPS       Y0, Y2, Y2
 	VANDPS       Y1, Y13, Y13
-	VORPS        Y13, Y10, Y10
+	VORPS        Y13, Y2, Y2
 	VBROADCASTSS (R8), Y13
-	VMULPS       Y13, Y10, Y10
-	VFNMADD231PS Y12, Y10, Y2
-	VFNMADD231PS Y11, Y10, Y5
-	VMOVUPS      64(DI), Y10
-	VMASKMOVPS   64(R10), Y10, Y10
+	VMULPS       Y13, Y2, Y2
+	VFNMADD231PS Y12, Y2, Y6
+	VFNMADD231PS Y11, Y2, Y5
+	VMOVUPS      64(DI), Y2
+	VMASKMOVPS   64(R10), Y2, Y2
 	VMOVUPS      96(DI), Y11
 	VMASKMOVPS   96(R10), Y11, Y11
-	VSHUFPS      $0x88, Y11, Y10, Y12
-	VSHUFPS      $0xdd, Y11, Y10, Y11
-	VMULPS       Y8, Y12, Y10
-	VFMADD231PS  Y7, Y11, Y10
-	VCMPPS       $0x0c, Y0, Y10, Y14
-	VMULPS       Y0, Y10, Y10
+	VSHUFPS      $0x88, Y11, Y2, Y12
+	VSHUFPS      $0xdd, Y11, Y2, Y11
+	VMULPS       Y8, Y12, Y2
+	VFMADD231PS  Y7, Y11, Y2
+	VCMPPS       $0x0c, Y0, Y2, Y14
+	VMULPS       Y0, Y2, Y2
 	VANDPS       Y1, Y14, Y14
-	VORPS        Y14, Y10, Y10
-	VMULPS       Y13, Y10, Y10
-	VFNMADD231PS Y12, Y10, Y6
-	VFNMADD231PS Y11, Y10, Y9
+	VORPS        Y14, Y2, Y2
+	VMULPS       Y13, Y2, Y2
+	VFNMADD231PS Y12, Y2, Y10
+	VFNMADD231PS Y11, Y2, Y9
 	ADDQ         $0x04, DX
 	ADDQ         $0x04, R8
 	SUBQ         $0x00000001, R9
 	JNE          restTerms
-	VUNPCKLPS    Y5, Y2, Y0
-	VUNPCKHPS    Y5, Y2, Y5
-	VMOVUPS      (DI), Y1
-	VMASKMOVPS   (AX), Y1, Y1
-	VADDPS       Y1, Y0, Y0
+	VUNPCKLPS    Y5, Y6, Y0
+	VUNPCKHPS    Y5, Y6, Y5
 	VMOVUPS      (DI), Y1
 	VMASKMOVPS   Y0, Y1, (AX)
 	VMOVUPS      32(DI), Y0
-	VMASKMOVPS   32(AX), Y0, Y0
-	VADDPS       Y0, Y5, Y5
-	VMOVUPS      32(DI), Y0
 	VMASKMOVPS   Y5, Y0, 32(AX)
-	VUNPCKLPS    Y9, Y6, Y0
-	VUNPCKHPS    Y9, Y6, Y9
-	VMOVUPS      64(DI), Y1
-	VMASKMOVPS   64(AX), Y1, Y1
-	VADDPS       Y1, Y0, Y0
+	VUNPCKLPS    Y9, Y10, Y0
+	VUNPCKHPS    Y9, Y10, Y9
 	VMOVUPS      64(DI), Y1
 	VMASKMOVPS   Y0, Y1, 64(AX)
-	VMOVUPS      96(DI), Y0
-	VMASKMOVPS   96(AX), Y0, Y0
-	VADDPS       Y0, Y9, Y9
 	VMOVUPS      96(DI), Y0
 	VMASKMOVPS   Y9, Y0, 96(AX)
 	ADDQ         $0x00000080, CX
@@ -3033,8 +2929,7 @@ TEXT ·ProductNormRowGradientAVX512(SB), NOSPLIT, $0-72
 	// 	dx[u] += Σ_i (g·(x·y + x'·y'))·y,  u < n, i < count
 	//
 	// in float32. y is value u of the row at table[ids[i]*stride], x is x[u] and g is weights[i]. The
-	// sum is one chain of fused multiply-adds from 0 with i ascending, as in the Gradient kernels, and
-	// is then added to dx[u].
+	// terms are added to dx[u] with fused multiply-adds and i ascending, as in the Gradient kernels.
 	//
 	// In x·y + x'·y', x, y and x', y' are the columns 2⌊u/2⌋ and 2⌊u/2⌋ + 1; the second product is
 	// fused.
@@ -3053,7 +2948,7 @@ TEXT ·ProductNormRowGradientAVX512(SB), NOSPLIT, $0-72
 	//   DX, R8     ids
 	//   DI, R9     weights
 	//   R8, R10    count
-	//   Z11, Z15   weight in all lanes
+	//   Z11        weight in all lanes
 	MOVQ dx+0(FP), AX
 	MOVQ x+8(FP), CX
 	MOVQ n+16(FP), DX
@@ -3072,58 +2967,54 @@ round:
 	VMOVUPS 64(CX), Z1
 	VSHUFPS $0x88, Z1, Z0, Z2
 	VSHUFPS $0xdd, Z1, Z0, Z1
-	VPXORD  Z3, Z3, Z3
-	VPXORD  Z4, Z4, Z4
+	VMOVUPS (AX), Z0
+	VMOVUPS 64(AX), Z3
+	VSHUFPS $0x88, Z3, Z0, Z4
+	VSHUFPS $0xdd, Z3, Z0, Z3
 	VMOVUPS 128(CX), Z0
-	VMOVUPS 192(CX), Z11
-	VSHUFPS $0x88, Z11, Z0, Z12
-	VSHUFPS $0xdd, Z11, Z0, Z11
-	VPXORD  Z5, Z5, Z5
-	VPXORD  Z6, Z6, Z6
+	VMOVUPS 192(CX), Z5
+	VSHUFPS $0x88, Z5, Z0, Z6
+	VSHUFPS $0xdd, Z5, Z0, Z5
+	VMOVUPS 128(AX), Z0
+	VMOVUPS 192(AX), Z7
+	VSHUFPS $0x88, Z7, Z0, Z8
+	VSHUFPS $0xdd, Z7, Z0, Z7
 
 roundTerms:
 	MOVLQSX      (R8), R11
 	IMULQ        SI, R11
 	ADDQ         BX, R11
 	VMOVUPS      (R11), Z0
-	VMOVUPS      64(R11), Z13
-	VSHUFPS      $0x88, Z13, Z0, Z14
-	VSHUFPS      $0xdd, Z13, Z0, Z13
-	VMULPS       Z2, Z14, Z0
-	VFMADD231PS  Z1, Z13, Z0
-	VBROADCASTSS (R9), Z15
-	VMULPS       Z15, Z0, Z0
-	VFMADD231PS  Z14, Z0, Z3
-	VFMADD231PS  Z13, Z0, Z4
+	VMOVUPS      64(R11), Z9
+	VSHUFPS      $0x88, Z9, Z0, Z10
+	VSHUFPS      $0xdd, Z9, Z0, Z9
+	VMULPS       Z2, Z10, Z0
+	VFMADD231PS  Z1, Z9, Z0
+	VBROADCASTSS (R9), Z11
+	VMULPS       Z11, Z0, Z0
+	VFMADD231PS  Z10, Z0, Z4
+	VFMADD231PS  Z9, Z0, Z3
 	VMOVUPS      128(R11), Z0
-	VMOVUPS      192(R11), Z13
-	VSHUFPS      $0x88, Z13, Z0, Z14
-	VSHUFPS      $0xdd, Z13, Z0, Z13
-	VMULPS       Z12, Z14, Z0
-	VFMADD231PS  Z11, Z13, Z0
-	VMULPS       Z15, Z0, Z0
-	VFMADD231PS  Z14, Z0, Z5
-	VFMADD231PS  Z13, Z0, Z6
+	VMOVUPS      192(R11), Z9
+	VSHUFPS      $0x88, Z9, Z0, Z10
+	VSHUFPS      $0xdd, Z9, Z0, Z9
+	VMULPS       Z6, Z10, Z0
+	VFMADD231PS  Z5, Z9, Z0
+	VMULPS       Z11, Z0, Z0
+	VFMADD231PS  Z10, Z0, Z8
+	VFMADD231PS  Z9, Z0, Z7
 	ADDQ         $0x04, R8
 	ADDQ         $0x04, R9
 	SUBQ         $0x00000001, R10
 	JNE          roundTerms
-	VUNPCKLPS    Z4, Z3, Z0
-	VUNPCKHPS    Z4, Z3, Z4
-	VMOVUPS      (AX), Z1
-	VADDPS       Z1, Z0, Z0
+	VUNPCKLPS    Z3, Z4, Z0
+	VUNPCKHPS    Z3, Z4, Z3
 	VMOVUPS      Z0, (AX)
-	VMOVUPS      64(AX), Z0
-	VADDPS       Z0, Z4, Z4
-	VMOVUPS      Z4, 64(AX)
-	VUNPCKLPS    Z6, Z5, Z0
-	VUNPCKHPS    Z6, Z5, Z6
-	VMOVUPS      128(AX), Z1
-	VADDPS       Z1, Z0, Z0
+	VMOVUPS      Z3, 64(AX)
+	VUNPCKLPS    Z7, Z8, Z0
+	VUNPCKHPS    Z7, Z8, Z7
 	VMOVUPS      Z0, 128(AX)
-	VMOVUPS      192(AX), Z0
-	VADDPS       Z0, Z6, Z6
-	VMOVUPS      Z6, 192(AX)
+	VMOVUPS      Z7, 192(AX)
 	ADDQ         $0x00000100, CX
 	ADDQ         $0x00000100, AX
 	ADDQ         $0x00000100, BX
@@ -3148,58 +3039,54 @@ rest:
 	VMOVUPS.Z 64(CX), K2, Z1
 	VSHUFPS   $0x88, Z1, Z0, Z2
 	VSHUFPS   $0xdd, Z1, Z0, Z1
-	VPXORD    Z7, Z7, Z7
-	VPXORD    Z8, Z8, Z8
-	VMOVUPS.Z 128(CX), K3, Z0
-	VMOVUPS.Z 192(CX), K4, Z3
+	VMOVUPS.Z (AX), K1, Z0
+	VMOVUPS.Z 64(AX), K2, Z3
 	VSHUFPS   $0x88, Z3, Z0, Z4
 	VSHUFPS   $0xdd, Z3, Z0, Z3
-	VPXORD    Z9, Z9, Z9
-	VPXORD    Z10, Z10, Z10
+	VMOVUPS.Z 128(CX), K3, Z0
+	VMOVUPS.Z 192(CX), K4, Z5
+	VSHUFPS   $0x88, Z5, Z0, Z6
+	VSHUFPS   $0xdd, Z5, Z0, Z5
+	VMOVUPS.Z 128(AX), K3, Z0
+	VMOVUPS.Z 192(AX), K4, Z7
+	VSHUFPS   $0x88, Z7, Z0, Z8
+	VSHUFPS   $0xdd, Z7, Z0, Z7
 
 restTerms:
 	MOVLQSX      (DX), R9
 	IMULQ        SI, R9
 	ADDQ         BX, R9
 	VMOVUPS.Z    (R9), K1, Z0
-	VMOVUPS.Z    64(R9), K2, Z5
-	VSHUFPS      $0x88, Z5, Z0, Z6
-	VSHUFPS      $0xdd, Z5, Z0, Z5
-	VMULPS       Z2, Z6, Z0
-	VFMADD231PS  Z1, Z5, Z0
+	VMOVUPS.Z    64(R9), K2, Z9
+	VSHUFPS      $0x88, Z9, Z0, Z10
+	VSHUFPS      $0xdd, Z9, Z0, Z9
+	VMULPS       Z2, Z10, Z0
+	VFMADD231PS  Z1, Z9, Z0
 	VBROADCASTSS (DI), Z11
 	VMULPS       Z11, Z0, Z0
-	VFMADD231PS  Z6, Z0, Z7
-	VFMADD231PS  Z5, Z0, Z8
+	VFMADD231PS  Z10, Z0, Z4
+	VFMADD231PS  Z9, Z0, Z3
 	VMOVUPS.Z    128(R9), K3, Z0
-	VMOVUPS.Z    192(R9), K4, Z5
-	VSHUFPS      $0x88, Z5, Z0, Z6
-	VSHUFPS      $0xdd, Z5, Z0, Z5
-	VMULPS       Z4, Z6, Z0
-	VFMADD231PS  Z3, Z5, Z0
+	VMOVUPS.Z    192(R9), K4, Z9
+	VSHUFPS      $0x88, Z9, Z0, Z10
+	VSHUFPS      $0xdd, Z9, Z0, Z9
+	VMULPS       Z6, Z10, Z0
+	VFMADD231PS  Z5, Z9, Z0
 	VMULPS       Z11, Z0, Z0
-	VFMADD231PS  Z6, Z0, Z9
-	VFMADD231PS  Z5, Z0, Z10
+	VFMADD231PS  Z10, Z0, Z8
+	VFMADD231PS  Z9, Z0, Z7
 	ADDQ         $0x04, DX
 	ADDQ         $0x04, DI
 	SUBQ         $0x00000001, R8
 	JNE          restTerms
-	VUNPCKLPS    Z8, Z7, Z0
-	VUNPCKHPS    Z8, Z7, Z8
-	VMOVUPS.Z    (AX), K1, Z1
-	VADDPS       Z1, Z0, Z0
+	VUNPCKLPS    Z3, Z4, Z0
+	VUNPCKHPS    Z3, Z4, Z3
 	VMOVUPS      Z0, K1, (AX)
-	VMOVUPS.Z    64(AX), K2, Z0
-	VADDPS       Z0, Z8, Z8
-	VMOVUPS      Z8, K2, 64(AX)
-	VUNPCKLPS    Z10, Z9, Z0
-	VUNPCKHPS    Z10, Z9, Z10
-	VMOVUPS.Z    128(AX), K3, Z1
-	VADDPS       Z1, Z0, Z0
+	VMOVUPS      Z3, K2, 64(AX)
+	VUNPCKLPS    Z7, Z8, Z0
+	VUNPCKHPS    Z7, Z8, Z7
 	VMOVUPS      Z0, K3, 128(AX)
-	VMOVUPS.Z    192(AX), K4, Z0
-	VADDPS       Z0, Z10, Z10
-	VMOVUPS      Z10, K4, 192(AX)
+	VMOVUPS      Z7, K4, 192(AX)
 	ADDQ         $0x00000100, CX
 	ADDQ         $0x00000100, AX
 	ADDQ         $0x00000100, BX
@@ -3403,8 +3290,7 @@ TEXT ·ProductNormRowGradientAVX2(SB), NOSPLIT, $0-72
 	// 	dx[u] += Σ_i (g·(x·y + x'·y'))·y,  u < n, i < count
 	//
 	// in float32. y is value u of the row at table[ids[i]*stride], x is x[u] and g is weights[i]. The
-	// sum is one chain of fused multiply-adds from 0 with i ascending, as in the Gradient kernels, and
-	// is then added to dx[u].
+	// terms are added to dx[u] with fused multiply-adds and i ascending, as in the Gradient kernels.
 	//
 	// In x·y + x'·y', x, y and x', y' are the columns 2⌊u/2⌋ and 2⌊u/2⌋ + 1; the second product is
 	// fused.
@@ -3442,57 +3328,53 @@ round:
 	VMOVUPS 32(CX), Y1
 	VSHUFPS $0x88, Y1, Y0, Y2
 	VSHUFPS $0xdd, Y1, Y0, Y1
-	VXORPS  Y0, Y0, Y0
-	VXORPS  Y3, Y3, Y3
-	VMOVUPS 64(CX), Y4
+	VMOVUPS (AX), Y0
+	VMOVUPS 32(AX), Y3
+	VSHUFPS $0x88, Y3, Y0, Y4
+	VSHUFPS $0xdd, Y3, Y0, Y3
+	VMOVUPS 64(CX), Y0
 	VMOVUPS 96(CX), Y5
-	VSHUFPS $0x88, Y5, Y4, Y6
-	VSHUFPS $0xdd, Y5, Y4, Y5
-	VXORPS  Y4, Y4, Y4
-	VXORPS  Y7, Y7, Y7
+	VSHUFPS $0x88, Y5, Y0, Y6
+	VSHUFPS $0xdd, Y5, Y0, Y5
+	VMOVUPS 64(AX), Y0
+	VMOVUPS 96(AX), Y7
+	VSHUFPS $0x88, Y7, Y0, Y8
+	VSHUFPS $0xdd, Y7, Y0, Y7
 
 roundTerms:
 	MOVLQSX      (R8), R11
 	IMULQ        SI, R11
 	ADDQ         BX, R11
-	VMOVUPS      (R11), Y8
+	VMOVUPS      (R11), Y0
 	VMOVUPS      32(R11), Y9
-	VSHUFPS      $0x88, Y9, Y8, Y10
-	VSHUFPS      $0xdd, Y9, Y8, Y9
-	VMULPS       Y2, Y10, Y8
-	VFMADD231PS  Y1, Y9, Y8
+	VSHUFPS      $0x88, Y9, Y0, Y10
+	VSHUFPS      $0xdd, Y9, Y0, Y9
+	VMULPS       Y2, Y10, Y0
+	VFMADD231PS  Y1, Y9, Y0
 	VBROADCASTSS (R9), Y11
-	VMULPS       Y11, Y8, Y8
-	VFMADD231PS  Y10, Y8, Y0
-	VFMADD231PS  Y9, Y8, Y3
-	VMOVUPS      64(R11), Y8
+	VMULPS       Y11, Y0, Y0
+	VFMADD231PS  Y10, Y0, Y4
+	VFMADD231PS  Y9, Y0, Y3
+	VMOVUPS      64(R11), Y0
 	VMOVUPS      96(R11), Y9
-	VSHUFPS      $0x88, Y9, Y8, Y10
-	VSHUFPS      $0xdd, Y9, Y8, Y9
-	VMULPS       Y6, Y10, Y8
-	VFMADD231PS  Y5, Y9, Y8
-	VMULPS       Y11, Y8, Y8
-	VFMADD231PS  Y10, Y8, Y4
-	VFMADD231PS  Y9, Y8, Y7
+	VSHUFPS      $0x88, Y9, Y0, Y10
+	VSHUFPS      $0xdd, Y9, Y0, Y9
+	VMULPS       Y6, Y10, Y0
+	VFMADD231PS  Y5, Y9, Y0
+	VMULPS       Y11, Y0, Y0
+	VFMADD231PS  Y10, Y0, Y8
+	VFMADD231PS  Y9, Y0, Y7
 	ADDQ         $0x04, R8
 	ADDQ         $0x04, R9
 	SUBQ         $0x00000001, R10
 	JNE          roundTerms
-	VUNPCKLPS    Y3, Y0, Y1
-	VUNPCKHPS    Y3, Y0, Y3
-	VMOVUPS      (AX), Y0
-	VADDPS       Y0, Y1, Y1
-	VMOVUPS      Y1, (AX)
-	VMOVUPS      32(AX), Y0
-	VADDPS       Y0, Y3, Y3
+	VUNPCKLPS    Y3, Y4, Y0
+	VUNPCKHPS    Y3, Y4, Y3
+	VMOVUPS      Y0, (AX)
 	VMOVUPS      Y3, 32(AX)
-	VUNPCKLPS    Y7, Y4, Y0
-	VUNPCKHPS    Y7, Y4, Y7
-	VMOVUPS      64(AX), Y1
-	VADDPS       Y1, Y0, Y0
+	VUNPCKLPS    Y7, Y8, Y0
+	VUNPCKHPS    Y7, Y8, Y7
 	VMOVUPS      Y0, 64(AX)
-	VMOVUPS      96(AX), Y0
-	VADDPS       Y0, Y7, Y7
 	VMOVUPS      Y7, 96(AX)
 	ADDQ         $0x00000080, CX
 	ADDQ         $0x00000080, AX
@@ -3512,70 +3394,66 @@ rest:
 	VMASKMOVPS 32(CX), Y1, Y1
 	VSHUFPS    $0x88, Y1, Y0, Y2
 	VSHUFPS    $0xdd, Y1, Y0, Y1
-	VXORPS     Y0, Y0, Y0
-	VXORPS     Y3, Y3, Y3
-	VMOVUPS    64(DI), Y4
-	VMASKMOVPS 64(CX), Y4, Y4
+	VMOVUPS    (DI), Y0
+	VMASKMOVPS (AX), Y0, Y0
+	VMOVUPS    32(DI), Y3
+	VMASKMOVPS 32(AX), Y3, Y3
+	VSHUFPS    $0x88, Y3, Y0, Y4
+	VSHUFPS    $0xdd, Y3, Y0, Y3
+	VMOVUPS    64(DI), Y0
+	VMASKMOVPS 64(CX), Y0, Y0
 	VMOVUPS    96(DI), Y5
 	VMASKMOVPS 96(CX), Y5, Y5
-	VSHUFPS    $0x88, Y5, Y4, Y6
-	VSHUFPS    $0xdd, Y5, Y4, Y5
-	VXORPS     Y4, Y4, Y4
-	VXORPS     Y7, Y7, Y7
+	VSHUFPS    $0x88, Y5, Y0, Y6
+	VSHUFPS    $0xdd, Y5, Y0, Y5
+	VMOVUPS    64(DI), Y0
+	VMASKMOVPS 64(AX), Y0, Y0
+	VMOVUPS    96(DI), Y7
+	VMASKMOVPS 96(AX), Y7, Y7
+	VSHUFPS    $0x88, Y7, Y0, Y8
+	VSHUFPS    $0xdd, Y7, Y0, Y7
 
 restTerms:
 	MOVLQSX      (DX), R10
 	IMULQ        SI, R10
 	ADDQ         BX, R10
-	VMOVUPS      (DI), Y8
-	VMASKMOVPS   (R10), Y8, Y8
+	VMOVUPS      (DI), Y0
+	VMASKMOVPS   (R10), Y0, Y0
 	VMOVUPS      32(DI), Y9
 	VMASKMOVPS   32(R10), Y9, Y9
-	VSHUFPS      $0x88, Y9, Y8, Y10
-	VSHUFPS      $0xdd, Y9, Y8, Y9
-	VMULPS       Y2, Y10, Y8
-	VFMADD231PS  Y1, Y9, Y8
+	VSHUFPS      $0x88, Y9, Y0, Y10
+	VSHUFPS      $0xdd, Y9, Y0, Y9
+	VMULPS       Y2, Y10, Y0
+	VFMADD231PS  Y1, Y9, Y0
 	VBROADCASTSS (R8), Y11
-	VMULPS       Y11, Y8, Y8
-	VFMADD231PS  Y10, Y8, Y0
-	VFMADD231PS  Y9, Y8, Y3
-	VMOVUPS      64(DI), Y8
-	VMASKMOVPS   64(R10), Y8, Y8
+	VMULPS       Y11, Y0, Y0
+	VFMADD231PS  Y10, Y0, Y4
+	VFMADD231PS  Y9, Y0, Y3
+	VMOVUPS      64(DI), Y0
+	VMASKMOVPS   64(R10), Y0, Y0
 	VMOVUPS      96(DI), Y9
 	VMASKMOVPS   96(R10), Y9, Y9
-	VSHUFPS      $0x88, Y9, Y8, Y10
-	VSHUFPS      $0xdd, Y9, Y8, Y9
-	VMULPS       Y6, Y10, Y8
-	VFMADD231PS  Y5, Y9, Y8
-	VMULPS       Y11, Y8, Y8
-	VFMADD231PS  Y10, Y8, Y4
-	VFMADD231PS  Y9, Y8, Y7
+	VSHUFPS      $0x88, Y9, Y0, Y10
+	VSHUFPS      $0xdd, Y9, Y0, Y9
+	VMULPS       Y6, Y10, Y0
+	VFMADD231PS  Y5, Y9, Y0
+	VMULPS       Y11, Y0, Y0
+	VFMADD231PS  Y10, Y0, Y8
+	VFMADD231PS  Y9, Y0, Y7
 	ADDQ         $0x04, DX
 	ADDQ         $0x04, R8
 	SUBQ         $0x00000001, R9
 	JNE          restTerms
-	VUNPCKLPS    Y3, Y0, Y1
-	VUNPCKHPS    Y3, Y0, Y3
-	VMOVUPS      (DI), Y0
-	VMASKMOVPS   (AX), Y0, Y0
-	VADDPS       Y0, Y1, Y1
-	VMOVUPS      (DI), Y0
-	VMASKMOVPS   Y1, Y0, (AX)
-	VMOVUPS      32(DI), Y0
-	VMASKMOVPS   32(AX), Y0, Y0
-	VADDPS       Y0, Y3, Y3
+	VUNPCKLPS    Y3, Y4, Y0
+	VUNPCKHPS    Y3, Y4, Y3
+	VMOVUPS      (DI), Y1
+	VMASKMOVPS   Y0, Y1, (AX)
 	VMOVUPS      32(DI), Y0
 	VMASKMOVPS   Y3, Y0, 32(AX)
-	VUNPCKLPS    Y7, Y4, Y0
-	VUNPCKHPS    Y7, Y4, Y7
-	VMOVUPS      64(DI), Y1
-	VMASKMOVPS   64(AX), Y1, Y1
-	VADDPS       Y1, Y0, Y0
+	VUNPCKLPS    Y7, Y8, Y0
+	VUNPCKHPS    Y7, Y8, Y7
 	VMOVUPS      64(DI), Y1
 	VMASKMOVPS   Y0, Y1, 64(AX)
-	VMOVUPS      96(DI), Y0
-	VMASKMOVPS   96(AX), Y0, Y0
-	VADDPS       Y0, Y7, Y7
 	VMOVUPS      96(DI), Y0
 	VMASKMOVPS   Y7, Y0, 96(AX)
 	ADDQ         $0x00000080, CX

@@ -29,8 +29,8 @@ a table enter the loss:
 
 	dx[u] += Σ_i %s,  u < n, i < count
 
-in float32. y is value u of the row at table[ids[i]*stride], x is x[u] and g is weights[i]. The sum is one chain of
-fused multiply-adds from 0 with i ascending, as in the Gradient kernels, and is then added to dx[u].%s
+in float32. y is value u of the row at table[ids[i]*stride], x is x[u] and g is weights[i]. The terms are added to
+dx[u] with fused multiply-adds and i ascending, as in the Gradient kernels.%s
 
 The first n mod %d words of masks are −1; the others, up to %[3]d, are 0.
 
@@ -198,7 +198,7 @@ func (c vectors) rowGradient(d distance, k constants) {
 		var xs, sums [][]reg.VecVirtual
 		for i := 0; i < size; i += d.group * c.lanes {
 			xs = append(xs, c.accessGroup(d.group, a, x, i))
-			sums = append(sums, matrixOf(c, 1, d.group)[0])
+			sums = append(sums, c.accessGroup(d.group, a, dx, i))
 		}
 		c.loop(part+"Terms", count, 1, func() {
 			y := c.GP64()
@@ -217,9 +217,7 @@ func (c vectors) rowGradient(d distance, k constants) {
 				c.interleave(s)
 			}
 			for u, sum := range s {
-				i := (v*d.group + u) * c.lanes
-				c.VADDPS(a.load(dx, i), sum, sum)
-				a.store(sum, dx, i)
+				a.store(sum, dx, (v*d.group+u)*c.lanes)
 			}
 		}
 		for _, p := range []reg.Register{x, dx, table} {

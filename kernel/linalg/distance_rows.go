@@ -9,9 +9,9 @@ type rowDistance struct {
 	// scores computes the scores of DistanceScores, or sums of squares for a root. A round
 	// processes 32 groups.
 	scores func(x *float32, n int, table *float32, stride int, ids *int32, count int, out *float32, masks *int32)
-	// gradient adds the gradients of count ≤ ProductChunk pairs to dx. weights contains the
-	// derivatives with respect to the scores, divided by the scores for a root. A round
-	// processes distanceKernels.gradientRound coordinates.
+	// gradient adds the terms of count ≤ ProductChunk pairs to dx, one after the other. weights
+	// contains the derivatives with respect to the scores, divided by the scores for a root. A round
+	// processes distanceKernels.gradientRound coordinates of all pairs.
 	gradient func(
 		dx, x *float32, n int, table *float32, stride int, ids *int32, weights *float32, count int, masks *int32,
 	)
@@ -21,6 +21,7 @@ type rowDistance struct {
 type pairScratch struct {
 	scores, weights [ProductChunk]float32
 	groups          [ProductChunk]float32               // scores of a group
+	chain           []float32                           // the terms of a gradient
 	strip, panel    [genericSide * ProductChunk]float32 // for the generic tier
 }
 
@@ -86,7 +87,8 @@ func (b *Backend) AddDistanceGradient(kind DistanceKind, dX, g, x []float32, y M
 	}
 	t := scratches.Get().(*scratch)
 	defer scratches.Put(t)
-	masks := masksOf(len(x), b.distances.gradientRound)
+	t.pairs.chain = room(t.pairs.chain, len(x))
+	chain := t.pairs.chain[:len(x)]
 	for i := 0; i < len(rows); i += ProductChunk {
 		n := min(ProductChunk, len(rows)-i)
 		weights := g[i : i+n]
@@ -95,7 +97,24 @@ func (b *Backend) AddDistanceGradient(kind DistanceKind, dX, g, x []float32, y M
 			b.DistanceScores(kind, t.pairs.scores[:n], x, y, rows[i:i+n])
 			b.distances.divide(weights, g[i:i+n], t.pairs.scores[:n])
 		}
-		b.distances.rows[kind].gradient(&dX[0], &x[0], len(x), &y.Data[0], y.Stride, &rows[i], &weights[0], n, masks)
+		clear(chain)
+		b.addTerms(kind, chain, weights, x, y, rows[i:i+n])
+		b.Axpy(dX, 1, chain)
+	}
+}
+
+// addTerms adds the terms of at most ProductChunk rows to chain. A kernel passes over its rows once for
+// every round of coordinates, so addTerms hands it only a few rows at a time if there is more than one
+// round.
+func (b *Backend) addTerms(kind DistanceKind, chain, weights, x []float32, y Matrix, rows []int32) {
+	few, round := fewRows, b.distances.gradientRound
+	if len(x) <= round {
+		few = len(rows)
+	}
+	gradient, masks := b.distances.rows[kind].gradient, masksOf(len(x), round)
+	for i := 0; i < len(rows); i += few {
+		n := min(few, len(rows)-i)
+		gradient(&chain[0], &x[0], len(x), &y.Data[0], y.Stride, &rows[i], &weights[i], n, masks)
 	}
 }
 

@@ -125,6 +125,9 @@ func TestDistanceRows(t *testing.T) {
 			check(n, max(kind.Group(), 2)*(1+rng.IntN(20)), value)
 		}
 		check(3, 1000/kind.Group()*kind.Group(), value)
+		for _, n := range []int{fewRows - 1, fewRows, fewRows + 1, ProductChunk + fewRows + 1} {
+			check(n, 200/kind.Group()*kind.Group(), value) // a kernel takes few of these rows at a time
+		}
 		for range 30 {
 			check(1+rng.IntN(5), max(kind.Group(), 2)*(1+rng.IntN(50)), func() float32 {
 				if rng.IntN(10) == 0 {

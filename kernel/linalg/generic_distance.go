@@ -142,12 +142,13 @@ func scoresGeneric(chain scoreChain, group int) distanceKernel {
 	return distanceKernel{g, peakGeneric(g)}
 }
 
-// gradientChain adds up the terms of the gradient with respect to two coordinates x of a vector. g
-// is part of a strip: every fourth entry is the gradient with respect to a score. y is part of a
-// panel: for every fourth t, entries t and t+1 are coordinates of a vector on the other side.
-type gradientChain func(g, y []float32, x [2]float32) (sum [2]float32)
+// gradientChain adds the terms of the gradient with respect to two coordinates x of a vector to sum,
+// and returns the result. g is part of a strip: every fourth entry is the gradient with respect to a
+// score. y is part of a panel: for every fourth t, entries t and t+1 are coordinates of a vector on the
+// other side.
+type gradientChain func(sum [2]float32, g, y []float32, x [2]float32) [2]float32
 
-func l1Gradient(g, y []float32, x [2]float32) (sum [2]float32) {
+func l1Gradient(sum [2]float32, g, y []float32, x [2]float32) [2]float32 {
 	for t := 0; t < len(g); t += genericSide {
 		for u := range sum {
 			sum[u] += float32(g[t] * sign(y[t+u]-x[u]))
@@ -156,7 +157,7 @@ func l1Gradient(g, y []float32, x [2]float32) (sum [2]float32) {
 	return sum
 }
 
-func l2Gradient(g, y []float32, x [2]float32) (sum [2]float32) {
+func l2Gradient(sum [2]float32, g, y []float32, x [2]float32) [2]float32 {
 	for t := 0; t < len(g); t += genericSide {
 		for u := range sum {
 			sum[u] = fmath.FMA32(g[t], x[u]-y[t+u], sum[u])
@@ -165,7 +166,7 @@ func l2Gradient(g, y []float32, x [2]float32) (sum [2]float32) {
 	return sum
 }
 
-func normGradient(g, y []float32, x [2]float32) (sum [2]float32) {
+func normGradient(sum [2]float32, g, y []float32, x [2]float32) [2]float32 {
 	for t := 0; t < len(g); t += genericSide {
 		d0, d1 := y[t]-x[0], y[t+1]-x[1]
 		_, r, p := inverseRoot(fmath.FMA32(d1, d1, float32(d0*d0)))
@@ -175,7 +176,7 @@ func normGradient(g, y []float32, x [2]float32) (sum [2]float32) {
 	return sum
 }
 
-func phaseGradient(g, y []float32, x [2]float32) (sum [2]float32) {
+func phaseGradient(sum [2]float32, g, y []float32, x [2]float32) [2]float32 {
 	for t := 0; t < len(g); t += genericSide {
 		w := float32(g[t] * sign(fmath.FMA32(x[1], y[t+1], float32(x[0]*y[t]))))
 		sum[0], sum[1] = fmath.FMA32(-w, y[t], sum[0]), fmath.FMA32(-w, y[t+1], sum[1])
@@ -183,7 +184,7 @@ func phaseGradient(g, y []float32, x [2]float32) (sum [2]float32) {
 	return sum
 }
 
-func productNormGradient(g, y []float32, x [2]float32) (sum [2]float32) {
+func productNormGradient(sum [2]float32, g, y []float32, x [2]float32) [2]float32 {
 	for t := 0; t < len(g); t += genericSide {
 		w := float32(g[t] * fmath.FMA32(x[1], y[t+1], float32(x[0]*y[t])))
 		sum[0], sum[1] = fmath.FMA32(w, y[t], sum[0]), fmath.FMA32(w, y[t+1], sum[1])
@@ -204,7 +205,7 @@ func gradientsGeneric(chain gradientChain) distanceKernel {
 		for i := range strips * n {
 			weights := as[i/n*k*n:][i%n : (k-1)*n+i%n+1]
 			for j := 0; j < n; j += 2 {
-				sum := chain(weights, bs[j:(k-1)*n+j+2], [2]float32(xs[i*atStride+j:]))
+				sum := chain([2]float32{}, weights, bs[j:(k-1)*n+j+2], [2]float32(xs[i*atStride+j:]))
 				out := cs[i*cStride+j:][:2]
 				for u, v := range sum {
 					if add != 0 {
@@ -259,16 +260,14 @@ func rowGradientGeneric(chain gradientChain) func(
 		}
 		rows, xs, out := unsafe.Slice(ids, count), unsafe.Slice(x, n), unsafe.Slice(dx, n)
 		for u := 0; u < n; u += 2 {
-			var two [2]float32
+			var two, sum [2]float32
 			width := copy(two[:], xs[u:])
+			copy(sum[:], out[u:])
 			for i, row := range rows {
 				copy(panel[i*genericSide:][:width], rowAt(table, stride, row, n)[u:])
 			}
-			for k, v := range chain(strip, panel[:], two) {
-				if k < width {
-					out[u+k] += v
-				}
-			}
+			sum = chain(sum, strip, panel[:], two)
+			copy(out[u:], sum[:width])
 		}
 	}
 }
