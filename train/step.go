@@ -746,8 +746,9 @@ func (s *stepper) dPhiOf(c *stepScratch, w *workload, i int) []float32 {
 				queries[k] = s.pairQuery[pair]
 			}
 			for b := range s.lossBlocks {
+				dPairScores := s.ofBlock(b, s.dPairScores)
 				for k, pair := range pairs {
-					dScores[k] = s.ofBlock(b, s.dPairScores)[pair]
+					dScores[k] = dPairScores[pair]
 				}
 				s.pool.comparer.addPhiGradient(s.ofBlock(b, dPhi), dScores, s.ofBlock(b, s.phi.Row(i)),
 					s.columns(s.psi, b), queries)
