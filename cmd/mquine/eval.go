@@ -91,9 +91,10 @@ and AMRI relate the mean rank to a random ranking of the candidates.
             "mquine z stats")
   degree    by the number of training triples of the answer: 0, 1, 2-3, 4-7, …
 
-Tables list the largest groups first, and at most --top of them. "--sort mrr"
-lists the best and the worst groups. "--min 20" lists only groups of at least 20
-queries.
+Tables list at most --top groups: categories, Z-cases and degrees in their own
+order, relations and entities the largest first. "--sort queries" lists the
+largest groups first, and "--sort mrr" the best and the worst. "--min 20" lists
+only groups of at least 20 queries.
 
 --ci-by: what the 95% intervals resample. Triples with a common query or entity
 have similar ranks. For intervals that hold for other queries or entities,

@@ -16,7 +16,7 @@ import (
 // height of the images; see conveHeight.
 var conve = &Format{
 	Name: "conve", Tool: "ConvE (TimDettmers/ConvE)", Protocol: "rotate",
-	Files: "*_conve_*.model, {entities,relations}.dict",
+	Files: "*conve*.model, {entities,relations}.dict",
 	Is:    func(dir string) bool { return authorsFile(dir, "conve", ".model") != "" },
 	vocabularies: []vocabularyFiles{
 		{dictFiles.entities, dictFiles.relations, kg.VocabularyLayout{Skip: conveTokens}},
