@@ -3,6 +3,7 @@ package metrics
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 
 	"github.com/mquine/mquine/kg"
@@ -74,10 +75,16 @@ type ChangedQuery struct {
 
 // CompareAll compares checkpoints with the first one, the base, by their ranks on a split of g (see
 // Compare). g uses the base's identifiers. All fields of the checkpoints except Results must be
-// set.
+// set. CompareAll returns an error if there are no checkpoints.
 func CompareAll(
 	ctx context.Context, g *kg.Graph, split kg.Split, checkpoints []ComparedCheckpoint, o CompareOptions,
 ) (*ComparisonReport, error) {
+	if len(checkpoints) == 0 {
+		return nil, errors.New("a comparison needs a base: give at least one checkpoint")
+	}
+	if err := o.check(); err != nil {
+		return nil, err
+	}
 	bootstrap := bootstrapOf(o.CIBy)
 	bootstrap.Permutations, bootstrap.PermutationSeed = permutations, permutationSeed
 	r := &ComparisonReport{

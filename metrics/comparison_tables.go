@@ -16,15 +16,19 @@ import (
 // changed most. LaTeX shows the last selection of sides: a row for each checkpoint, for each
 // comparison and for each group. CSV has a line for each difference.
 func (r *ComparisonReport) Write(w io.Writer, f Format, o TableOptions) error {
-	var tables []*text.Table
 	switch f {
 	case JSON:
 		return text.WriteJSON(w, r)
 	case CSV:
 		return r.writeCSV(w)
-	case LaTeX:
+	}
+	if err := o.check(); err != nil {
+		return err
+	}
+	var tables []*text.Table
+	if f == LaTeX {
 		tables = append(tables, r.paperTable(o), r.paperDifferences(o))
-	default:
+	} else {
 		tables = append(tables, r.checkpointTable(o))
 	}
 	for _, c := range r.Comparisons {

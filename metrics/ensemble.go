@@ -31,11 +31,20 @@ type FitOptions struct {
 // of 4 from 1/64 to 64, continues beyond them as long as the MRR rises, and refines the best weight by
 // factors of 2, √2, ⁴√2 and ⁸√2 in turn, up or down. With more than two members, it tries 0 and
 // refines once more. Weights have three significant digits.
+//
+// FitEnsemble returns an error without members or triples, for sides that FitOptions does not allow, and
+// the errors of model.NewEnsemble and rank.Run.
 func FitEnsemble(
 	ctx context.Context, members []model.Member, x *kg.Index, triples []kg.Triple, o FitOptions,
 ) (weights []float64, mrr float64, err error) {
 	if len(triples) == 0 {
 		return nil, 0, errors.New("metrics: fitting weights needs triples: give at least one")
+	}
+	if len(members) == 0 {
+		return nil, 0, errors.New("metrics: fitting weights needs members: give at least one")
+	}
+	if sides := o.Rank.Sides; sides != nil && !(slices.Contains(sides, kg.Tail) && slices.Contains(sides, kg.Head)) {
+		return nil, 0, errors.New("metrics: fitting weights needs both sides: leave out the sides, or give both")
 	}
 	n, passes := len(members), 1
 	if n > 2 {

@@ -59,11 +59,19 @@ type TableOptions struct {
 	Percent bool
 	// NoCI leaves out intervals.
 	NoCI bool
-	// Sort is the order of groups. Least is the least number of queries of a listed group, and Top
-	// is the greatest number of listed groups; 0 means all. If Sort is ByMRR, half of the listed
-	// groups are from the end of the order.
+	// Sort is the order of groups. Least is the least number of queries of a listed group, and Top,
+	// at least 0, is the greatest number of listed groups; 0 means all. If Sort is ByMRR, half of the
+	// listed groups are from the end of the order.
 	Sort       Order
 	Least, Top int
+}
+
+// check returns an error if tables cannot follow the options.
+func (o TableOptions) check() error {
+	if o.Top < 0 {
+		return fmt.Errorf("a table cannot list %d groups: choose at least 0, where 0 means all", o.Top)
+	}
+	return nil
 }
 
 // DefaultTop is the default value of TableOptions.Top.

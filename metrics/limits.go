@@ -50,10 +50,14 @@ type Limit struct {
 // Limits returns the limits for the queries of triples, by filter, then by side as in Summarize,
 // then by kind. x indexes all splits of the graph. Limits leaves out queries whose target is not a
 // candidate. If among is nil, all entities are candidates. ks are the cut-offs of Hits@k. There are
-// no limits for RelationSide. The only error is the error of ctx: if ctx is cancelled, Limits
-// returns at once and abandons the work, which may read the arguments a little longer.
+// no limits for RelationSide. Limits returns an error for an unknown filter or selection of sides, and
+// for cut-offs that are not distinct and at least 1. If ctx is cancelled, Limits returns its error at
+// once and abandons the work, which may read the arguments a little longer.
 func Limits(ctx context.Context, x *kg.Index, triples []kg.Triple, among *rank.Candidates, sides rank.Sides,
 	filters []rank.Filter, ks []int) ([]Limit, error) {
+	if err := cmp.Or(checkSides(sides), checkFilters(filters), checkHits(ks)); err != nil {
+		return nil, err
+	}
 	if sides == rank.RelationSide {
 		return nil, nil
 	}

@@ -22,11 +22,11 @@ type CompareOptions struct {
 	Sides  rank.Sides
 	Filter rank.Filter
 	Ties   rank.Ties
-	// Hits are the cut-offs k of Hits@k, at least 1.
+	// Hits are the cut-offs k of Hits@k, which must be distinct and at least 1.
 	Hits []int
 	// Keys divide the queries of the base into groups to report.
 	Keys []Key
-	// Changed bounds the number of listed queries whose ranks changed.
+	// Changed bounds the number of listed queries whose ranks changed. It must not be negative.
 	Changed int
 	// CIBy is the unit that intervals resample and permutations swap.
 	CIBy Clustering
@@ -35,6 +35,15 @@ type CompareOptions struct {
 	// Compare calls Progress, if not nil, with the number of draws done so far and in total. Calls
 	// do not overlap.
 	Progress func(done, total int)
+}
+
+// check returns an error if Compare cannot use the options.
+func (o CompareOptions) check() error {
+	if o.Changed < 0 {
+		return fmt.Errorf("cannot list %d changed queries: choose at least 0", o.Changed)
+	}
+	return cmp.Or(checkSides(o.Sides), checkFilters([]rank.Filter{o.Filter}), checkTies([]rank.Ties{o.Ties}),
+		checkHits(o.Hits))
 }
 
 // Comparison compares the ranks of a checkpoint with the ranks of a base for the same queries.
@@ -101,7 +110,13 @@ const (
 // is at least as far from 0 as the observed one. The observation itself counts as one of the
 // permutations. The p-value is not corrected for multiple testing. Seeds are fixed, and results do
 // not depend on the number of threads.
+//
+// Compare returns an error if the queries differ in number or in their sides, or if the options contain
+// a value that their comments do not allow.
 func Compare(ctx context.Context, base, other []rank.Rank, o CompareOptions) (Comparison, error) {
+	if err := o.check(); err != nil {
+		return Comparison{}, err
+	}
 	if len(base) != len(other) {
 		return Comparison{}, fmt.Errorf(
 			"cannot compare the ranks of %d and of %d queries: rank the same split", len(base), len(other))

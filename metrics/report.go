@@ -95,8 +95,11 @@ type Timing struct {
 }
 
 // Summarize sets Queries, UniqueQueries, Results, Groups, RankBounds, ZConvention and the bootstrap of
-// Provenance.
+// Provenance. It returns the errors of the function Summarize.
 func (r *Report) Summarize(ctx context.Context, ranks []rank.Rank, o SummaryOptions) (err error) {
+	if err := o.check(); err != nil {
+		return err
+	}
 	r.Provenance.Bootstrap, r.ZConvention = bootstrapOf(o.CIBy), zConvention(o.Keys)
 	r.Queries, r.UniqueQueries = len(ranks), countQueries(ranks)
 	r.RankBounds = rankBounds(largestRank(ranks, o.Filters))

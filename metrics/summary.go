@@ -1,7 +1,9 @@
 package metrics
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -12,10 +14,10 @@ import (
 type SummaryOptions struct {
 	// Sides are the sides of the ranked queries. BothSides gives results for tail, head and both.
 	Sides rank.Sides
-	// Filters are the filters to report, in this order.
+	// Filters are the filters to report, in this order: at least one.
 	Filters []rank.Filter
-	// Ties are the tie rules to report, in this order. Nil means optimistic,
-	// pessimistic and realistic.
+	// Ties are the tie rules to report, in this order. An empty list means optimistic, pessimistic
+	// and realistic.
 	Ties []rank.Ties
 	// Hits are the cut-offs k of Hits@k, which must be distinct and at least 1.
 	Hits []int
@@ -28,10 +30,21 @@ type SummaryOptions struct {
 }
 
 func (o SummaryOptions) ties() []rank.Ties {
-	if o.Ties == nil {
+	if len(o.Ties) == 0 {
 		return []rank.Ties{rank.Optimistic, rank.Pessimistic, rank.Realistic}
 	}
 	return o.Ties
+}
+
+// check returns an error if Summarize cannot use the options.
+func (o SummaryOptions) check() error {
+	if err := cmp.Or(checkHits(o.Hits), checkSides(o.Sides), checkFilters(o.Filters), checkTies(o.Ties)); err != nil {
+		return err
+	}
+	if len(o.Filters) == 0 {
+		return errors.New("a summary needs a filter: give at least one")
+	}
+	return nil
 }
 
 // Summarize returns the metrics of ranks for every filter, selection of sides and tie rule, for all
@@ -42,8 +55,10 @@ func (o SummaryOptions) ties() []rank.Ties {
 // 1,000 resamples of the clusters that CIBy names. The seed is fixed, so the same ranks give the
 // same bits on any machine and for any number of threads. There is no interval if there are too few
 // clusters (ClusterCount).
+//
+// Summarize returns an error if the options contain a value that their comments do not allow.
 func Summarize(ctx context.Context, ranks []rank.Rank, o SummaryOptions) ([]Result, []Result, error) {
-	if err := checkHits(o.Hits); err != nil {
+	if err := o.check(); err != nil {
 		return nil, nil, err
 	}
 	groups, names := groupsOf(ranks, o.Keys)
@@ -80,6 +95,34 @@ func Summarize(ctx context.Context, ranks []rank.Rank, o SummaryOptions) ([]Resu
 		return nil, nil, err
 	}
 	return whole, grouped, nil
+}
+
+// checkSides returns an error for an unknown selection of sides.
+func checkSides(s rank.Sides) error {
+	if s >= rank.NumSides {
+		return fmt.Errorf("%v is not a selection of sides: choose tail, head, both or relation", s)
+	}
+	return nil
+}
+
+// checkFilters returns an error if a filter is unknown.
+func checkFilters(filters []rank.Filter) error {
+	for _, f := range filters {
+		if f >= rank.NumFilters {
+			return fmt.Errorf("%v is not a filter: choose none, train or all", f)
+		}
+	}
+	return nil
+}
+
+// checkTies returns an error if a tie rule is unknown.
+func checkTies(rules []rank.Ties) error {
+	for _, t := range rules {
+		if t >= rank.NumTies {
+			return fmt.Errorf("%v is not a tie rule: choose optimistic, pessimistic, realistic or rounded", t)
+		}
+	}
+	return nil
 }
 
 // checkHits returns an error unless the cut-offs are distinct and at least 1.

@@ -21,6 +21,9 @@ func (r *Report) Write(w io.Writer, f Format, o TableOptions) error {
 	case CSV:
 		return r.writeCSV(w)
 	}
+	if err := o.check(); err != nil {
+		return err
+	}
 	if len(r.Results) == 0 {
 		return nil
 	}
