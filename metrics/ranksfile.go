@@ -39,9 +39,15 @@ const maxRanksLine = 1 << 20
 // for the given filters. restricted says that not every entity is a candidate: the file then also has
 // the columns of Rank.Candidates and Rank.CandidatesDigest. tolerance is the tolerance of the ranks, which
 // has columns unless it is zero.
+//
+// WriteRanks returns an error if filters is empty or has an unknown or repeated filter, if a label has a
+// tab or a line break, or if a rank is an estimate (Rank.Scale), which a ranks file would present as exact.
 func WriteRanks(
 	w io.Writer, g *kg.Graph, filters []rank.Filter, ranks []rank.Rank, restricted bool, tolerance rank.Tolerance,
 ) error {
+	if err := checkRanks(filters, ranks); err != nil {
+		return err
+	}
 	line := []byte(strings.Join(queryColumns, "\t"))
 	for _, f := range filters {
 		line = fmt.Appendf(line, "\t%v_better\t%v_equal", f, f)
@@ -90,6 +96,26 @@ func WriteRanks(
 		if _, err := w.Write(append(line, '\n')); err != nil {
 			return err
 		}
+	}
+	return nil
+}
+
+// checkRanks returns an error if a ranks file cannot hold ranks under the given filters.
+func checkRanks(filters []rank.Filter, ranks []rank.Rank) error {
+	if len(filters) == 0 {
+		return errors.New("a ranks file needs columns of counts: give at least one filter")
+	}
+	if err := checkFilters(filters); err != nil {
+		return err
+	}
+	for i, f := range filters {
+		if slices.Contains(filters[:i], f) {
+			return fmt.Errorf("filter %v occurs twice in a ranks file: give it once", f)
+		}
+	}
+	if i := slices.IndexFunc(ranks, func(r rank.Rank) bool { return r.Scale != 0 }); i >= 0 {
+		return fmt.Errorf("rank %d is an estimate from a sample, which a ranks file cannot hold: "+
+			"write the ranks before Sample.Scale, or rank among all candidates", i+1)
 	}
 	return nil
 }

@@ -203,6 +203,27 @@ func TestWriteRanksRejectsSeparators(t *testing.T) {
 	}
 }
 
+func TestWriteRanksRefuses(t *testing.T) {
+	g := familyGraph()
+	exact, all := familyRanks(g), []rank.Filter{rank.All}
+	estimates := slices.Clone(exact)
+	estimates[1].Scale = 2
+	for want, c := range map[string]struct {
+		filters []rank.Filter
+		ranks   []rank.Rank
+	}{
+		"a ranks file needs columns of counts: give at least one filter": {nil, exact},
+		"filter all occurs twice in a ranks file: give it once":          {append(all, rank.None, rank.All), exact},
+		"Filter(3) is not a filter: choose none, train or all":           {[]rank.Filter{3}, exact},
+		"rank 2 is an estimate from a sample, which a ranks file cannot hold: " +
+			"write the ranks before Sample.Scale, or rank among all candidates": {all, estimates},
+	} {
+		var file bytes.Buffer
+		assert.EqualError(t, WriteRanks(&file, g, c.filters, c.ranks, true, rank.Tolerance{}), want)
+		assert.Empty(t, file.String())
+	}
+}
+
 func FuzzReadRanks(f *testing.F) {
 	g := familyGraph()
 	var file bytes.Buffer
