@@ -7,9 +7,30 @@ import (
 	"github.com/mquine/mquine/metrics"
 )
 
+// check returns an error if the page cannot show an item. The error names the item.
+func (p *Page) check() error {
+	for _, e := range p.Evaluations {
+		if err := checkEvaluation(e.Report); err != nil {
+			return fmt.Errorf("the page cannot show evaluation %q: %w; correct it, or leave it out", e.Name, err)
+		}
+	}
+	for _, c := range p.Comparisons {
+		if err := checkComparison(c.ComparisonReport); err != nil {
+			return fmt.Errorf("the page cannot show comparison %q: %w; correct it, or leave it out", c.Name, err)
+		}
+	}
+	for _, r := range p.Runs {
+		if len(r.Epochs) == 0 {
+			return fmt.Errorf("the page cannot show run %q: it has no finished epoch; correct it, or leave it out",
+				r.Name)
+		}
+	}
+	return nil
+}
+
 // checkEvaluation returns an error if the page cannot show an evaluation.
 func checkEvaluation(r *metrics.Report) error {
-	if len(r.Results) == 0 {
+	if r == nil || len(r.Results) == 0 {
 		return errors.New("it has no results")
 	}
 	for _, results := range [][]metrics.Result{r.Results, r.Groups} {
@@ -52,7 +73,7 @@ func checkResult(r metrics.Result, bounds []int) error {
 
 // checkComparison returns an error if the page cannot show a comparison.
 func checkComparison(r *metrics.ComparisonReport) error {
-	if len(r.Checkpoints) == 0 {
+	if r == nil || len(r.Checkpoints) == 0 {
 		return errors.New("it has no checkpoints")
 	}
 	for _, c := range r.Checkpoints {

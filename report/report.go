@@ -56,8 +56,13 @@ type Run struct {
 	run.History
 }
 
-// Write writes the page. The same content gives the same bytes.
+// Write writes the page. The same content gives the same bytes. It is an error if an evaluation or a
+// checkpoint of a comparison has no results or impossible ones, if a comparison has no checkpoints, or
+// if a run has no epochs.
 func (p *Page) Write(w io.Writer) error {
+	if err := p.check(); err != nil {
+		return err
+	}
 	out := text.NewWriter(w)
 	if err := layout.Execute(out, p.view()); err != nil {
 		return err

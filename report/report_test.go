@@ -749,7 +749,7 @@ func TestHostileText(t *testing.T) {
 // TestManyGroups checks that a page shows both ends of a large set of groups and folds the rest.
 func TestManyGroups(t *testing.T) {
 	r := &metrics.Report{Split: "test", Results: []metrics.Result{{
-		Side: rank.BothSides, Filter: rank.All, Ties: rank.Realistic, N: 9, MRR: 0.5,
+		Side: rank.BothSides, Filter: rank.All, Ties: rank.Realistic, N: 9, MRR: 0.5, MR: 3,
 	}}}
 	for i := range 1000 {
 		group := r.Results[0]
@@ -765,6 +765,24 @@ func TestManyGroups(t *testing.T) {
 	require.Len(t, highest, 2+10)
 	assert.Contains(t, highest[2], "entity 980|")
 	assert.Len(t, tableRows(t, html, "The first 300 of 1,000 groups"), 2+300)
+}
+
+// TestPageIsChecked checks that Write writes nothing if it cannot show an item.
+func TestPageIsChecked(t *testing.T) {
+	for want, p := range map[string]Page{
+		`evaluation "x": it has no results`: {Evaluations: []Evaluation{{"x", &metrics.Report{}}}},
+		`evaluation "y": it has no results`: {Evaluations: []Evaluation{{Name: "y"}}},
+		`evaluation "z": an MRR or Hits@k is 2, but must be from 0 to 1`: {
+			Evaluations: []Evaluation{{"z", &metrics.Report{Results: []metrics.Result{{MRR: 2, MR: 1}}}}},
+		},
+		`comparison "x": it has no checkpoints`: {Comparisons: []Comparison{{"x", &metrics.ComparisonReport{}}}},
+		`comparison "y": it has no checkpoints`: {Comparisons: []Comparison{{Name: "y"}}},
+		`run "x": it has no finished epoch`:     {Runs: []Run{{"x", trained(t, "data", 0)}}},
+	} {
+		var out bytes.Buffer
+		assert.EqualError(t, p.Write(&out), "the page cannot show "+want+"; correct it, or leave it out")
+		assert.Empty(t, out.String())
+	}
 }
 
 func TestNumbers(t *testing.T) {
