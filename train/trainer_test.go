@@ -11,12 +11,32 @@ import (
 
 	"github.com/mquine/mquine/kg"
 	"github.com/mquine/mquine/kg/synth"
+	"github.com/mquine/mquine/rank"
 	"github.com/mquine/mquine/train/internal/traintest"
 	"github.com/mquine/mquine/train/recipe"
 )
 
 func machineOf(t testing.TB, threads int) Machine {
 	return Machine{Backend: traintest.Backend(t), Threads: threads}
+}
+
+// Scores have a value for each metric that a recipe accepts, and for MR, but not for other names.
+func TestScoresOf(t *testing.T) {
+	s := Scores{{Side: rank.BothSides, Filter: rank.All, MRR: 0.25, MR: 17, Hits1: 0.125, Hits3: 0.375, Hits10: 0.5}}
+	for _, c := range []struct {
+		name  string
+		value float64
+		valid bool
+	}{
+		{"mrr", 0.25, true}, {"hits@1", 0.125, true}, {"hits@3", 0.375, true}, {"hits@10", 0.5, true},
+		{"mr", 17, false}, {"hits@5", 0, false}, {"", 0, false},
+	} {
+		r := recipe.Default()
+		r.ValidMetric.Name = c.name
+		assert.Equal(t, c.valid, r.Check() == nil, c.name)
+		assert.Equal(t, c.value, s.Of(r.ValidMetric), c.name)
+	}
+	assert.Zero(t, s.Of(recipe.Metric{Name: "mrr", Side: rank.TailSide, Filter: rank.All}))
 }
 
 // The validation and test splits do not influence the parameters.
