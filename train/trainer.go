@@ -8,7 +8,9 @@ import (
 	"math/rand/v2"
 	"strings"
 	"time"
+	"unsafe"
 
+	"github.com/mquine/mquine/internal/fault"
 	"github.com/mquine/mquine/kernel"
 	"github.com/mquine/mquine/kernel/linalg"
 	"github.com/mquine/mquine/kg"
@@ -112,6 +114,10 @@ func NewTrainer(ctx context.Context, c recipe.Recipe, g *kg.Graph, m Machine) (*
 // NewTrainerFrom returns a trainer that changes the parameters of the model start in place and uses
 // the model's hyper-parameters. It ignores the options in c for hyper-parameters and initial parameters.
 // It does not check the memory; see Memory.
+//
+// The parameters must be writable. An open checkpoint usually has them in a mapped file, which is
+// read-only, and NewTrainerFrom then returns an error. To continue from a checkpoint, give model.New
+// copies of the tensors of its model.
 func NewTrainerFrom(
 	ctx context.Context, c recipe.Recipe, g *kg.Graph, m Machine, start model.Trainable,
 ) (*Trainer, error) {
@@ -127,6 +133,12 @@ func NewTrainerFrom(
 		return nil, fmt.Errorf("train: a %s with d = %d, %d entities and %d relations cannot start a run of %s with "+
 			"d = %d on %s, which has %d entities and %d relations", s.Model, s.Dim, s.Entities, s.Relations, c.Model,
 			c.Dim, g.Name, g.Entities.Len(), g.Relations.Len())
+	}
+	for _, tensor := range start.Tensors() {
+		if fault.Watched(unsafe.Pointer(unsafe.SliceData(tensor))) {
+			return nil, errors.New("train: the parameters of the model are in a read-only mapped file: " +
+				"pass a model with a copy of its tensors (model.New)")
+		}
 	}
 	if c.BlockLosses && start.Training().Blocks == 0 {
 		return nil, errors.New("train: a model without blocks cannot start a run with block_losses: true")

@@ -5,12 +5,15 @@ import (
 	"math"
 	"slices"
 	"testing"
+	"unsafe"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/mquine/mquine/internal/fault"
 	"github.com/mquine/mquine/kg"
 	"github.com/mquine/mquine/kg/synth"
+	"github.com/mquine/mquine/model"
 	"github.com/mquine/mquine/rank"
 	"github.com/mquine/mquine/train/internal/traintest"
 	"github.com/mquine/mquine/train/recipe"
@@ -18,6 +21,25 @@ import (
 
 func machineOf(t testing.TB, threads int) Machine {
 	return Machine{Backend: traintest.Backend(t), Threads: threads}
+}
+
+// The parameters of an open checkpoint are in a mapped file, where a step would fault.
+func TestMappedParametersRefused(t *testing.T) {
+	g := traintest.RandomGraph(8, 3, 40, 3)
+	c := recipe.Default()
+	c.Dim = 3
+	m, err := model.Random(t.Context(), c.ModelConfig(8, 3), 1)
+	require.NoError(t, err)
+	start := m.(model.Trainable)
+	tensors := start.Tensors()
+	last := tensors[len(tensors)-1]
+	forget := fault.Watch(unsafe.Slice((*byte)(unsafe.Pointer(&last[0])), 4*len(last)), func() error { return nil })
+	_, err = NewTrainerFrom(t.Context(), c, g, machineOf(t, 1), start)
+	require.EqualError(t, err, "train: the parameters of the model are in a read-only mapped file: "+
+		"pass a model with a copy of its tensors (model.New)")
+	forget()
+	_, err = NewTrainerFrom(t.Context(), c, g, machineOf(t, 1), start)
+	require.NoError(t, err)
 }
 
 // Scores have a value for each metric that a recipe accepts, and for MR, but not for other names.

@@ -37,6 +37,9 @@ func Watch(memory []byte, explain func() error) (forget func()) {
 	}
 }
 
+// Watched reports whether the value at p is in watched memory.
+func Watched(p unsafe.Pointer) bool { return find(uintptr(p)) != nil }
+
 // Protection is the state that Guard saves for Catch.
 type Protection struct {
 	before bool // debug.SetPanicOnFault's previous setting
