@@ -43,13 +43,17 @@ func Memory(c *recipe.Recipe, config model.Config, g *kg.Graph, m Machine) ([]pr
 	return memoryOfModel(c, config, newCensus(g), m)
 }
 
-// CheckMemory returns an error if a run with the recipe needs more memory than is available.
+// CheckMemory returns an error if a run with the recipe needs more memory than is available, or if m
+// lacks a backend or threads.
 func CheckMemory(g *kg.Graph, m Machine, c recipe.Recipe) error {
 	return CheckLargest(context.Background(), g, m, slices.Values([]recipe.Recipe{c}))
 }
 
 // CheckLargest is like CheckMemory for the recipe that needs the most memory.
 func CheckLargest(ctx context.Context, g *kg.Graph, m Machine, recipes iter.Seq[recipe.Recipe]) error {
+	if err := m.check(); err != nil {
+		return err
+	}
 	var largest recipe.Recipe
 	var needs []proc.Need
 	census := newCensus(g)

@@ -156,8 +156,8 @@ func checkRun(c *recipe.Recipe, g *kg.Graph, m Machine) error {
 	if err := c.Check(); err != nil {
 		return err
 	}
-	if m.Backend == nil || m.Threads < 1 {
-		return fmt.Errorf("train: Machine needs a backend and at least one thread")
+	if err := m.check(); err != nil {
+		return err
 	}
 	if err := c.CheckBackend(m.Backend); err != nil {
 		return err
@@ -167,6 +167,14 @@ func checkRun(c *recipe.Recipe, g *kg.Graph, m Machine) error {
 		err = fmt.Errorf("data set %s has no training triples", g.Name)
 	}
 	return cmp.Or(err, c.CheckPairs(len(triples)))
+}
+
+// check returns an error if the machine cannot run anything.
+func (m Machine) check() error {
+	if m.Backend == nil || m.Threads < 1 {
+		return errors.New("train: Machine needs a backend and at least one thread")
+	}
+	return nil
 }
 
 // newUnfilled returns a trainer without a model, for a model with the given configuration.

@@ -42,6 +42,17 @@ func TestMappedParametersRefused(t *testing.T) {
 	require.NoError(t, err)
 }
 
+// A machine without a backend or threads is an error, not a panic.
+func TestEmptyMachineRefused(t *testing.T) {
+	g := traintest.RandomGraph(8, 3, 40, 3)
+	const want = "train: Machine needs a backend and at least one thread"
+	for _, m := range []Machine{{}, {Threads: 1}, {Backend: traintest.Backend(t)}} {
+		require.EqualError(t, CheckMemory(g, m, recipe.Default()), want)
+		_, err := NewTrainer(t.Context(), recipe.Default(), g, m)
+		require.EqualError(t, err, want)
+	}
+}
+
 // Scores have a value for each metric that a recipe accepts, and for MR, but not for other names.
 func TestScoresOf(t *testing.T) {
 	s := Scores{{Side: rank.BothSides, Filter: rank.All, MRR: 0.25, MR: 17, Hits1: 0.125, Hits3: 0.375, Hits10: 0.5}}
