@@ -45,26 +45,21 @@ type Neighbour struct {
 // SimilarEntities returns, for each of the given entities, the k other entities with the most
 // similar vectors, or all others if there are fewer than k. The most similar comes first; equally
 // similar ones are in the order of their identifiers. The vector of an entity is its rows in all
-// tensors, one after the other, as in exports. Compared uses φ instead, and needs a model whose
-// comparison is a distance and whose φ depends on the entity alone. Products and distances are
-// computed in float64 from the float32 vectors, and they have the same bits on every tier and for
-// any number of threads. It is an error if the lists do not fit into memory. Of the options,
-// SimilarEntities uses the backend and the threads.
+// tensors, one after the other, as in exports. An ensemble is therefore an error; compare the vectors
+// of one of its members. Compared uses φ instead, and needs a model whose comparison is a distance and
+// whose φ depends on the entity alone. Products and distances are computed in float64 from the float32
+// vectors, and they have the same bits on every tier and for any number of threads. It is an error if
+// the lists do not fit into memory. Of the options, SimilarEntities uses the backend and the threads.
 func SimilarEntities(
 	ctx context.Context, m model.Model, entities []int32, s Similarity, k int, o Options,
 ) ([][]Neighbour, error) {
-	v := parameterVectors(m, model.PerEntity)
+	vectorsOf := parameterVectors
 	if s == Compared {
-		tower := m.Tower(kg.Tail)
-		psi, phi := tower.Compare.Words()
-		if !tower.Compare.Distance() || psi != phi || tower.Features != model.OnEntity || tower != m.Tower(kg.Head) {
-			return nil, fmt.Errorf("model %s has no distance between two entities: use the cosine or the dot product",
-				m.Config().Model)
-		}
-		v = vectors{compare: tower.Compare, stride: engine.PhiStride(tower)}
-		v.fill = func(w model.Worker, ids []int32, rows []float32, sizes []float64) {
-			w.Features(kg.Tail, 0, ids, model.Rows{Values: rows, Width: tower.Phi, Stride: v.stride}, sizes)
-		}
+		vectorsOf = comparedVectors
+	}
+	v, err := vectorsOf(m, model.PerEntity)
+	if err != nil {
+		return nil, err
 	}
 	return similar(ctx, m, entities, m.Config().Entities, v, s, k, o)
 }
@@ -78,7 +73,11 @@ func SimilarRelations(
 		return nil, errors.New("the comparison of a model does not apply to relations: " +
 			"use the cosine or the dot product")
 	}
-	return similar(ctx, m, relations, m.Config().Relations, parameterVectors(m, model.PerRelation), s, k, o)
+	v, err := parameterVectors(m, model.PerRelation)
+	if err != nil {
+		return nil, err
+	}
+	return similar(ctx, m, relations, m.Config().Relations, v, s, k, o)
 }
 
 // vectors computes the vectors to compare.
@@ -90,10 +89,11 @@ type vectors struct {
 }
 
 // parameterVectors returns vectors that join the rows of all tensors with the given axis.
-func parameterVectors(m model.Model, axis model.Axis) vectors {
+func parameterVectors(m model.Model, axis model.Axis) (vectors, error) {
 	parameters, err := model.Parameters(m.Config())
-	if err != nil {
-		panic(err) // the model has passed the same checks
+	if err != nil { // registered models have passed the same checks
+		return vectors{}, fmt.Errorf("rank: the tensors of model %s are unknown, because it is not registered: "+
+			"compare the vectors of a registered model, such as a member of the ensemble", m.Config().Model)
 	}
 	width := 0
 	for _, p := range parameters {
@@ -114,7 +114,23 @@ func parameterVectors(m model.Model, axis model.Axis) vectors {
 				}
 			}
 		}
-	}}
+	}}, nil
+}
+
+// comparedVectors returns the features φ of entities.
+func comparedVectors(m model.Model, _ model.Axis) (vectors, error) {
+	tower := m.Tower(kg.Tail)
+	psi, phi := tower.Compare.Words()
+	if !tower.Compare.Distance() || psi != phi || tower.Features != model.OnEntity || tower != m.Tower(kg.Head) {
+		return vectors{}, fmt.Errorf("model %s has no distance between two entities: use the cosine or the dot product",
+			m.Config().Model)
+	}
+	stride := engine.PhiStride(tower)
+	return vectors{compare: tower.Compare, stride: stride, fill: func(
+		w model.Worker, ids []int32, rows []float32, sizes []float64,
+	) {
+		w.Features(kg.Tail, 0, ids, model.Rows{Values: rows, Width: tower.Phi, Stride: stride}, sizes)
+	}}, nil
 }
 
 const (

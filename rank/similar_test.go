@@ -215,6 +215,24 @@ func TestSimilarMemory(t *testing.T) {
 	assert.ErrorContains(t, err, "neighbours 168 MiB), but only 33 MiB is available (a limit of the test): ask")
 }
 
+// TestSimilarEnsemble checks that an ensemble, whose tensors are not declared, is an error for every
+// measure.
+func TestSimilarEnsemble(t *testing.T) {
+	g := ranktest.Graph(rand.New(rand.NewPCG(6, 6)), 20, 2, 10, 0, 0)
+	cp := ranktest.Model(t, "cp", 4, g, 9, ranktest.VectorKinds[0])
+	m, err := model.NewEnsemble([]model.Member{{Model: cp, Weight: 1}})
+	require.NoError(t, err)
+	const unknown = "the tensors of model ensemble are unknown"
+	for s, want := range map[Similarity]string{
+		Cosine: unknown, DotProduct: unknown, Compared: "model ensemble has no distance between two entities",
+	} {
+		_, err := SimilarEntities(t.Context(), m, []int32{0}, s, 3, Options{})
+		assert.ErrorContains(t, err, want)
+	}
+	_, err = SimilarRelations(t.Context(), m, []int32{0}, Cosine, 1, Options{})
+	assert.ErrorContains(t, err, unknown)
+}
+
 // watched is a model whose workers call functions before they work, unless they are nil.
 type watched struct {
 	model.Model
