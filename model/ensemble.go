@@ -32,7 +32,8 @@ const EnsembleName = "ensemble"
 
 // NewEnsemble returns a model whose reference score is the weighted sum of the members' reference
 // scores, in the given order. The members must compare by dot product. All must have as many
-// entities and relations as the first.
+// entities and relations as the first, and their lists of identifiers must contain each identifier
+// once. NewEnsemble keeps these lists; do not modify them.
 func NewEnsemble(members []Member) (Model, error) {
 	if len(members) == 0 {
 		return nil, errors.New("an ensemble needs at least one model")
@@ -53,6 +54,16 @@ func NewEnsemble(members []Member) (Model, error) {
 				"%d and %d: an ensemble needs models of one data set",
 				i+1, c.Model, c.Entities, c.Relations, first.Entities, first.Relations)
 		}
+		for _, list := range []struct {
+			of    string
+			ids   []int32
+			given int
+		}{{"entities", m.Entities, c.Entities}, {"relations", m.Relations, c.Relations}} {
+			if list.ids != nil && !isPermutation(list.ids, list.given) {
+				return nil, fmt.Errorf("model %d of the ensemble, %s, has %d %s, but its list of %d identifiers does "+
+					"not contain each of them once", i+1, c.Model, list.given, list.of, len(list.ids))
+			}
+		}
 		if !(m.Weight >= 0) || math.IsInf(m.Weight, 0) {
 			return nil, fmt.Errorf("model %d of the ensemble, %s, has the weight %v: it must be finite and "+
 				"not negative", i+1, c.Model, m.Weight)
@@ -66,6 +77,18 @@ func NewEnsemble(members []Member) (Model, error) {
 		return nil, errors.New("all weights of the ensemble are 0: one must be positive")
 	}
 	return e, nil
+}
+
+// isPermutation reports whether ids contains every number from 0 to n − 1 once.
+func isPermutation(ids []int32, n int) bool {
+	seen := make([]bool, n)
+	for _, id := range ids {
+		if id < 0 || int(id) >= n || seen[id] {
+			return false
+		}
+		seen[id] = true
+	}
+	return len(ids) == n
 }
 
 type ensemble struct {

@@ -99,6 +99,18 @@ func TestEnsembleErrors(t *testing.T) {
 		"model 1 of the ensemble, complex, has the weight NaN":  {{Model: small("complex", 5), Weight: math.NaN()}},
 		"model 1 of the ensemble, complex, has the weight +Inf": {{Model: small("complex", 5), Weight: math.Inf(1)}},
 		"all weights of the ensemble are 0":                     {{Model: small("complex", 5)}},
+		"model 1 of the ensemble, cp, has 3 entities, but its list of 2 identifiers does not contain each": {
+			{Model: small("cp", 3), Weight: 1, Entities: []int32{1, 0}},
+		},
+		"model 1 of the ensemble, cp, has 3 entities, but its list of 3 ": {
+			{Model: small("cp", 3), Weight: 1, Entities: []int32{1, 2, 1}},
+		},
+		"model 1 of the ensemble, cp, has 4 entities, but its list of 4 ": {
+			{Model: small("cp", 4), Weight: 1, Entities: []int32{0, 1, 2, -1}},
+		},
+		"model 1 of the ensemble, cp, has 2 relations, but its list of 2 ": {
+			{Model: small("cp", 5), Relations: []int32{2, 1}}, // checked even with weight 0
+		},
 	} {
 		_, err := NewEnsemble(members)
 		assert.ErrorContains(t, err, want)
