@@ -150,3 +150,25 @@ func TestNewRefuses(t *testing.T) {
 		assert.ErrorContains(t, err, c.message)
 	}
 }
+
+// TestNewCopiesHyper checks that a model does not change with the map of hyper-parameters that it was
+// made from.
+func TestNewCopiesHyper(t *testing.T) {
+	for _, reciprocal := range []bool{false, true} {
+		c := Config{
+			Model: "rotate", Dim: 2, Entities: 2, Relations: 1, Reciprocal: reciprocal,
+			Hyper: map[string]float64{Gamma: 3, EmbeddingRange: 1},
+		}
+		parameters, err := Parameters(c)
+		require.NoError(t, err)
+		var tensors [][]float32
+		for _, p := range parameters {
+			tensors = append(tensors, make([]float32, p.Len()))
+		}
+		m, err := New(c, tensors)
+		require.NoError(t, err)
+		c.Hyper[Gamma] = 100
+		assert.Equal(t, 3.0, m.Config().Hyper[Gamma])
+		assert.Equal(t, 3.0, m.Score(0))
+	}
+}

@@ -142,12 +142,13 @@ func (s *Spec) Parameters(c Config) ([]Parameter, error) {
 }
 
 // New builds a model from tensors in the order of Parameters. The model keeps the slices and never
-// writes to them.
+// writes to them. It copies c.Hyper.
 func (s *Spec) New(c Config, tensors [][]float32) (Model, error) {
 	parameters, err := s.Parameters(c)
 	if err != nil {
 		return nil, err
 	}
+	c.Hyper = maps.Clone(c.Hyper)
 	if len(tensors) != len(parameters) {
 		return nil, fmt.Errorf("model %s has %d tensors, not %d", s.Name, len(parameters), len(tensors))
 	}
