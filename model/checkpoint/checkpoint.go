@@ -43,10 +43,11 @@ type Checkpoint struct {
 	// that wrote the checkpoint.
 	Notes []string
 	// Model holds the parameters, which may be memory-mapped files, so do not use Model after
-	// Close. A program that writes to the files changes the model; Verify detects the change. If a
-	// program truncates the files, reads of the model fault. Functions that guard their reads
-	// (package fault), such as rank.Run, rank.Predict and Save, then return an error. Any other
-	// read crashes the process.
+	// Close. The memory of the parameters is read-only: a write to it faults. To train the model
+	// further, copy Model.Tensors and make a model from the copies with model.New. A program that
+	// writes to the files changes the model; Verify detects the change. If a program truncates the
+	// files, reads of the model fault. Functions that guard their reads (package fault), such as
+	// rank.Run, rank.Predict and Save, then return an error. Any other read crashes the process.
 	Model               model.Model
 	Entities, Relations *kg.Vocabulary
 	// VocabularyDir is the folder of the vocabularies, which may differ from Path.
@@ -78,7 +79,10 @@ func InFormat(name string) Option { return func(o *options) { o.format = name } 
 // VocabularyFolder names the folder with the vocabularies for a checkpoint that has none. The folder
 // holds the vocabulary files of the tool that wrote the checkpoint, or of any other tool. If the
 // checkpoint has its own vocabularies, they must equal the vocabularies in the folder.
-func VocabularyFolder(dir string) Option { return func(o *options) { o.vocabulary = dir } }
+// VocabularyFolder and MissingVocabularies replace each other; the last one applies.
+func VocabularyFolder(dir string) Option {
+	return func(o *options) { o.vocabulary, o.ifMissing = dir, false }
+}
 
 // MissingVocabularies is like VocabularyFolder, but has no effect on a checkpoint that has its own
 // vocabularies. Use it for a list of checkpoints if only some of them need the folder.

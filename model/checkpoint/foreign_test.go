@@ -269,6 +269,13 @@ func TestMissingVocabularies(t *testing.T) {
 		assert.Equal(t, want, c.VocabularyDir)
 		require.NoError(t, c.Close())
 	}
+	// The last option applies: openke's vocabularies are not the ones in kbc.
+	missing, folder := checkpoint.MissingVocabularies(kbc), checkpoint.VocabularyFolder(kbc)
+	_, err := checkpoint.Open(t.Context(), openke, missing, folder)
+	assert.Error(t, err)
+	c, err := checkpoint.Open(t.Context(), openke, folder, missing)
+	require.NoError(t, err)
+	require.NoError(t, c.Close())
 }
 
 // A damaged folder never causes a panic. If Open refuses it, the error names the folder or a file
