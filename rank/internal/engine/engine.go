@@ -252,17 +252,20 @@ func InChunks(ctx context.Context, threads, n, size int, work func(worker, first
 }
 
 // Parallel is like kernel.Parallel, for work that can fail. It returns the first error and starts
-// no more work after it.
+// no more work after it. If ctx is cancelled first, it returns ctx.Err(), not the cause.
 func Parallel(ctx context.Context, threads, n int, do func(ctx context.Context, worker, item int) error) error {
 	inner, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	err := kernel.Parallel(inner, threads, n, func(w, i int) {
 		if err := do(inner, w, i); err != nil {
-			cancel(err)
+			cancel(failure{err})
 		}
 	})
-	if cause := context.Cause(inner); cause != nil && !errors.Is(cause, context.Canceled) {
-		return cause
+	if f, failed := context.Cause(inner).(failure); failed && !errors.Is(f.error, context.Canceled) {
+		return f.error
 	}
 	return err
 }
+
+// failure is an error of work in Parallel, as distinct from the cause of a cancellation.
+type failure struct{ error }
