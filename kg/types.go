@@ -65,7 +65,7 @@ func (t *Types) name(kind, readable string) {
 }
 
 // Members returns the entities of a type, given its identifier or its readable name. Entities may
-// repeat. A type without entities is an error.
+// repeat. A type without entities is an error. The list belongs to t; do not modify it.
 func (t *Types) Members(name string) ([]int32, error) {
 	members, ok := t.members[name]
 	if !ok {

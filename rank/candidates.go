@@ -24,7 +24,8 @@ type Candidates struct {
 var listSeed = maphash.MakeSeed()
 
 // NewCandidates returns candidates for a graph with the given number of relations. At first, every
-// entity is a candidate of every query.
+// entity is a candidate of every query. The methods of Candidates panic if a side is neither kg.Tail
+// nor kg.Head, or if a relation is not one of the given number.
 func NewCandidates(relations int) *Candidates {
 	return &Candidates{
 		numbers: map[uint64][]int32{}, of: [2][]int32{make([]int32, relations), make([]int32, relations)},
@@ -32,9 +33,13 @@ func NewCandidates(relations int) *Candidates {
 }
 
 // Observe restricts the candidates for a side of each relation to the entities on this side of the
-// relation's training triples in g. A relation without training triples has no candidates. The only
-// error is the error of ctx.
+// relation's training triples in g. A relation without training triples has no candidates. Errors
+// are the error of ctx, and a graph with another number of relations.
 func (c *Candidates) Observe(ctx context.Context, g *kg.Graph, side kg.Side) error {
+	if n := g.Relations.Len(); n != len(c.of[side]) {
+		return fmt.Errorf("rank: the candidates are for %d relations, but the graph has %d: "+
+			"make them with NewCandidates(%[2]d)", len(c.of[side]), n)
+	}
 	seen := make([][]int32, len(c.of[side]))
 	for _, t := range g.Splits[kg.Train] {
 		_, answer := t.Query(side)
@@ -91,7 +96,7 @@ func hashOf(list []int32) uint64 {
 }
 
 // Of returns the candidates of q in ascending order. all reports whether every entity is a
-// candidate, in which case the list is nil.
+// candidate, in which case the list is nil. The list belongs to c; do not modify it.
 func (c *Candidates) Of(q kg.Query) (entities []int32, all bool) {
 	if c == nil || c.of[q.Side][q.Relation] == 0 {
 		return nil, true
@@ -121,12 +126,16 @@ func (c *Candidates) check(m model.Config) error {
 	return c.checkEntities(m.Entities)
 }
 
-// checkEntities returns an error if the lists do not suit the given number of entities.
+// checkEntities returns an error if the lists in use do not suit the given number of entities.
 func (c *Candidates) checkEntities(entities int) error {
 	if c == nil {
 		return nil
 	}
-	for _, list := range c.lists {
+	for _, number := range slices.Concat(c.of[0], c.of[1]) {
+		if number == 0 {
+			continue
+		}
+		list := c.lists[number-1]
 		if n := len(list); n > 0 && (list[0] < 0 || int(list[n-1]) >= entities) {
 			return fmt.Errorf("rank: candidates %d to %d are not among the %d entities", list[0], list[n-1], entities)
 		}

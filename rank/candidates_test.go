@@ -143,6 +143,18 @@ func TestCandidatesErrors(t *testing.T) {
 	assert.ErrorContains(t, err, "candidates 3 to 20 are not among the 20 entities")
 	_, err = Predict(t.Context(), m, kgtest.Index(t, g), []kg.Query{{}}, Top{K: 1}, Options{Among: NewCandidates(3)})
 	assert.ErrorContains(t, err, "the candidates are for 3 relations, but the model has 2")
+
+	// Replaced lists do not matter.
+	c.Restrict(kg.Tail, 1, []int32{3, 19})
+	_, err = Run(t.Context(), m, kgtest.Index(t, g), g.Splits[kg.Test], Options{Among: c})
+	assert.NoError(t, err)
+
+	for _, relations := range []int{1, 3} {
+		assert.ErrorContains(t, NewCandidates(relations).Observe(t.Context(), g, kg.Tail),
+			"relations, but the graph has 2: make them with NewCandidates(2)")
+	}
+	assert.Panics(t, func() { c.Restrict(kg.Tail, 2, nil) })
+	assert.Panics(t, func() { c.RestrictAll(kg.Relation, nil) })
 }
 
 // TestDistinctLists checks that equal lists are stored once, that a list keeps its entities even
