@@ -46,6 +46,11 @@ func (x *Index) Bytes() (n int64) {
 	return n
 }
 
+// Sizes returns the numbers of entities and relations of the graph.
+func (x *Index) Sizes() (entities, relations int) {
+	return len(x.sides[Tail].rowStart) - 1, x.relations
+}
+
 // Answers returns the known answers to q. Both slices are empty if there are none. Answers does not
 // allocate.
 func (x *Index) Answers(q Query) Answers {

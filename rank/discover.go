@@ -88,7 +88,7 @@ const ZSample = 256
 // PerRelation are in the order of relation. Within a scope the best come first. Triples with equal
 // scores are in the order of relation, head and tail. The result is exact and depends neither on
 // the engine nor on the number of threads, as for Predict. Memory does not grow with the number of
-// queries. An error from emit ends the search.
+// queries. An error from emit ends the search. x must suit m as for Run.
 func Discover(
 	ctx context.Context, m model.Model, x *kg.Index, d Discovery, o Options, emit func(Discovered) error,
 ) (err error) {
@@ -104,12 +104,13 @@ func Discover(
 func newSearch(
 	ctx context.Context, m model.Model, x *kg.Index, d Discovery, o Options, emit func(Discovered) error,
 ) (*search, error) {
-	if err := checkTowers(m); err != nil {
+	if err := cmp.Or(checkTowers(m), checkIndex(m, x)); err != nil {
 		return nil, err
 	}
 	if err := d.check(m.Config()); err != nil {
 		return nil, err
 	}
+	o.Negatives = nil
 	o, err := o.Resolve(ctx, m)
 	if err != nil {
 		return nil, err

@@ -46,6 +46,9 @@ type Sampling struct {
 // query has a separate random stream, so the result does not depend on the number of threads. It is an
 // error if the sample does not fit into memory.
 func Draw(ctx context.Context, x *kg.Index, triples []kg.Triple, d Sampling, o Options) (*Sample, error) {
+	if x == nil {
+		return nil, errNoIndex
+	}
 	n, f, order, among := d.Negatives, d.Filter, d.Order, o.Among
 	o, err := o.withDefaults()
 	if err != nil {

@@ -57,6 +57,9 @@ func FuzzExact(f *testing.F) {
 		for _, b := range backends {
 			o := Options{Backend: b, Threads: int(threads)%3 + 1,
 				FeatureMemory: int64(slice) * featureBytes(engine.WidestTower(m)), Screen: Screen(seed % 4)}
+			if !o.Screen.Fits(m.Tower(kg.Tail).Compare) {
+				o.Screen = AutoScreen
+			}
 			got, err := Run(context.Background(), m, index, test, o)
 			require.NoError(t, err)
 			require.Equal(t, want, got.Ranks, "%s, %s", how.Name, b.Tier)

@@ -33,7 +33,8 @@ type Top struct {
 
 // Predict returns, for each query, the candidates with the highest reference scores. The best comes
 // first; candidates with equal scores are in the order of their identifiers. The lists are exact, as
-// Run's ranks are. Verify a mapped checkpoint as Run's comment describes.
+// Run's ranks are. Equal queries share a list, so do not modify the lists. x must suit m as for Run.
+// Verify a mapped checkpoint as Run's comment describes.
 func Predict(
 	ctx context.Context, m model.Model, x *kg.Index, queries []kg.Query, top Top, o Options,
 ) ([][]Prediction, error) {
@@ -49,7 +50,7 @@ func predict(
 	ctx context.Context, m model.Model, x *kg.Index, queries []kg.Query, top Top, o Options,
 ) (_ [][]Prediction, err error) {
 	defer fault.Guard().Catch(&err)
-	if err := checkTowers(m); err != nil {
+	if err := cmp.Or(checkTowers(m), checkIndex(m, x)); err != nil {
 		return nil, err
 	}
 	if top.K < 1 {
@@ -66,6 +67,7 @@ func predict(
 				q, c.Entities, c.Relations)
 		}
 	}
+	o.Negatives = nil
 	if o, err = o.Resolve(ctx, m); err != nil {
 		return nil, err
 	}

@@ -20,11 +20,15 @@ import (
 // PredictRelations returns, for the head and the tail of each triple, the relations that have the
 // highest reference scores as answers to (h, ?, t). The relations of the triples do not matter. As
 // in Relations, a model with reciprocal relations uses the direct relation. The order and the
-// options are as in Predict, except that only the backend, the threads and the progress are used.
+// options are as in Predict, except that only the backend, the threads and the progress are used. x
+// must suit m as for Run.
 func PredictRelations(
 	ctx context.Context, m model.Model, x *kg.Index, triples []kg.Triple, top Top, o Options,
 ) (_ [][]Prediction, err error) {
 	defer fault.Guard().Catch(&err)
+	if err := checkIndex(m, x); err != nil {
+		return nil, err
+	}
 	if top.K < 1 {
 		return nil, fmt.Errorf("rank: cannot predict %d relations: ask for at least 1", top.K)
 	}

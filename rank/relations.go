@@ -3,6 +3,7 @@ package rank
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -19,12 +20,15 @@ import (
 // (h, ?, t). Candidates are ordered by the reference scores of their triples as answers to
 // (h, r', ?), so a model with reciprocal relations uses the direct relation. The filters remove
 // relations that complete (h, ?, t) to a triple of x, except r itself. The ranks have the side
-// kg.Relation and the order of the triples. Of the options, Relations uses the backend, the threads
-// and the progress. Verify a mapped checkpoint as Run's comment describes.
+// kg.Relation and the order of the triples. x must suit m as for Run. Of the options, Relations uses
+// the backend, the threads and the progress. Verify a mapped checkpoint as Run's comment describes.
 func Relations(
 	ctx context.Context, m model.Model, x *kg.Index, triples []kg.Triple, o Options,
 ) (_ *Ranking, err error) {
 	defer fault.Guard().Catch(&err)
+	if err := checkIndex(m, x); err != nil {
+		return nil, err
+	}
 	if o, err = o.withDefaults(); err != nil {
 		return nil, err
 	}
@@ -147,6 +151,23 @@ func (r *relationRanker) count(ctx context.Context, w model.Worker, relation int
 	}
 	return nil
 }
+
+// checkIndex returns an error if x is not the index of a graph with as many entities and relations as
+// the model.
+func checkIndex(m model.Model, x *kg.Index) error {
+	if x == nil {
+		return errNoIndex
+	}
+	c := m.Config()
+	if entities, relations := x.Sizes(); entities != c.Entities || relations != c.Relations {
+		return fmt.Errorf("rank: the index has %d entities and %d relations, but the model has %d and %d: "+
+			"index the graph with the model's identifiers (kg.Graph.Relabel)",
+			entities, relations, c.Entities, c.Relations)
+	}
+	return nil
+}
+
+var errNoIndex = errors.New("rank: the index is nil: make one with kg.NewIndex")
 
 // checkTriples returns an error if a triple is outside the model.
 func checkTriples(m model.Model, triples []kg.Triple) error {

@@ -30,7 +30,7 @@ type Options struct {
 	// (metrics.Restrictions.Excluded).
 	Among *Candidates
 	// Negatives gives every query of Run a list of candidates; nil means no lists. With lists,
-	// Among and Engine must be nil, and Screen has no effect. Predict ignores the lists.
+	// Among and Engine must be nil, and Screen has no effect. Predict and Discover ignore the lists.
 	Negatives *Negatives
 	// Engine counts in place of the backend; nil means the backend. Package rank/gpu provides an
 	// engine. The ranks do not depend on the engine. The backend still computes the reference
@@ -49,6 +49,8 @@ type Options struct {
 	// features itself.
 	FeatureMemory int64
 	// Screen is the first stage for dot products, L1 distances, group norms and phases on the backend.
+	// A screen of integers that is not for the model's comparison (Screen.Fits) is an error. If the
+	// features or the queries of a slice do not fit its integers, float32 replaces it (Stats.Screen).
 	Screen Screen
 	// Tolerances asks for additional ranks, in which candidates with nearly the target's score tie
 	// with the target (Ranking.Near).
@@ -64,6 +66,15 @@ type Options struct {
 func (o Options) withDefaults() (Options, error) {
 	if o.Threads < 0 {
 		return o, fmt.Errorf("rank: %d threads: set Threads to at least 1, or to 0 for all processors", o.Threads)
+	}
+	if o.FeatureMemory < 0 {
+		return o, fmt.Errorf("rank: %d bytes for features: set FeatureMemory to at least 1, or to 0 for the default",
+			o.FeatureMemory)
+	}
+	for _, side := range o.Sides {
+		if side > kg.Relation {
+			return o, fmt.Errorf("rank: side %d is unknown: set Sides to kg.Tail, kg.Head or both", side)
+		}
 	}
 	for _, t := range o.Tolerances {
 		if !(t.Absolute >= 0 && t.Relative >= 0 && t.Absolute+t.Relative < math.Inf(1)) {
@@ -114,6 +125,11 @@ func (o Options) Resolve(ctx context.Context, m model.Model) (Options, error) {
 	}
 	if err := o.Among.check(m.Config()); err != nil {
 		return o, err
+	}
+	compare := m.Tower(kg.Tail).Compare
+	if o.Negatives == nil && o.Screen != Float32Screen && !o.Screen.Fits(compare) {
+		return o, fmt.Errorf("rank: screen %v is not for model %s, which uses comparison %s: set Screen to AutoScreen",
+			o.Screen, m.Config().Model, compare)
 	}
 	if o.Negatives != nil && (o.Among != nil || o.Engine != nil) {
 		return o, errors.New("rank: the processor ranks among negatives, which are the only candidates: " +
@@ -205,8 +221,8 @@ type Rescored struct {
 }
 
 // Run ranks the targets of triples among the candidates, on all sides of o and under every filter
-// at once. The target of a triple is its entity on the ranked side. Known answers come from x, in
-// m's identifiers.
+// at once. The target of a triple is its entity on the ranked side. Known answers come from x, the
+// index of a graph with m's identifiers (kg.Graph.Relabel). An index with other sizes is an error.
 //
 // The ranks are exact. They follow the model's reference scores, for any engine, backend and number
 // of threads (docs/numerics.md). A reference score that is infinite or NaN is an error. If m reads a
@@ -223,7 +239,7 @@ func Run(ctx context.Context, m model.Model, x *kg.Index, triples []kg.Triple, o
 
 func run(ctx context.Context, m model.Model, x *kg.Index, triples []kg.Triple, o Options) (_ *Ranking, err error) {
 	defer fault.Guard().Catch(&err)
-	if err := checkTowers(m); err != nil {
+	if err := cmp.Or(checkTowers(m), checkIndex(m, x)); err != nil {
 		return nil, err
 	}
 	if o, err = Fit(ctx, m, len(triples), o); err != nil {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 
+	"github.com/mquine/mquine/internal/text"
 	"github.com/mquine/mquine/kernel"
 	"github.com/mquine/mquine/model"
 	"github.com/mquine/mquine/rank/internal/engine"
@@ -39,9 +40,9 @@ const (
 
 // String returns "auto", "float32", "int8" or "int16", "fp16" for a ranking on the tensor cores of GPUs,
 // "float64" for a ranking among Negatives, and "reference" for a ranking of relations.
-func (s Screen) String() string {
-	return [...]string{"auto", "float32", "int8", "int16", "float64", "int16", "int16", "reference", "fp16"}[s]
-}
+func (s Screen) String() string { return text.Name(screenNames, s, "Screen") }
+
+var screenNames = []string{"auto", "float32", "int8", "int16", "float64", "int16", "int16", "reference", "fp16"}
 
 // Fits reports whether Options may request the screen for a comparison. Only dot products, L1
 // distances, group norms and phases offer a choice. Int8Screen is not for group norms, and Int16Screen
@@ -53,7 +54,9 @@ func (s Screen) Fits(c kernel.Comparison) bool {
 	formats := slices.DeleteFunc(slices.Concat(codeFormats, otherFormats), func(f *codeFormat) bool {
 		return !f.compares(c)
 	})
-	return slices.ContainsFunc(formats, func(f *codeFormat) bool { return s == Float32Screen || s == f.screen })
+	return slices.ContainsFunc(formats, func(f *codeFormat) bool {
+		return s == Float32Screen || s == f.screen || s == f.internal
+	})
 }
 
 // screen is the first stage for the candidates of a slice, in one format. It packs candidates and
