@@ -49,7 +49,7 @@ type Options struct {
 	// features itself.
 	FeatureMemory int64
 	// Screen is the first stage for dot products, L1 distances, group norms and phases on the backend.
-	// A screen of integers that is not for the model's comparison (Screen.Fits) is an error. If the
+	// An integer screen that is not for the model's comparison (Screen.Fits) is an error. If the
 	// features or the queries of a slice do not fit its integers, float32 replaces it (Stats.Screen).
 	Screen Screen
 	// Tolerances asks for additional ranks, in which candidates with nearly the target's score tie
