@@ -50,8 +50,12 @@ func OpenTriples(ctx context.Context, path string, options ...OpenOption) (*Grap
 	return g, nil
 }
 
-// DropRepeats removes the training triples that repeat an earlier one, and returns their number.
+// DropRepeats removes the training triples that repeat an earlier one, and returns their number. A
+// graph without a train split does not change.
 func (g *Graph) DropRepeats(ctx context.Context) (int, error) {
+	if !g.Has(Train) {
+		return 0, nil
+	}
 	distinct, err := input.Await(ctx, func() ([]Triple, error) { return distinctTriples(g.Splits[Train]), nil })
 	if err != nil {
 		return 0, err
@@ -107,7 +111,12 @@ type Division struct {
 // The seed and the labels of a triple determine its place in the random order, and its split. So
 // the splits have the same triples for any order of lines, and if a graph grows, most triples stay
 // in their split. Every split keeps the order of g, and the labels are numbered as Open numbers them.
+// A negative size is an error.
 func (g *Graph) Divide(ctx context.Context, d Division) (*Graph, error) {
+	if d.Valid < 0 || d.Test < 0 {
+		return nil, fmt.Errorf("dividing data set %s: the sizes of valid and test are %d and %d: "+
+			"neither may be negative", g.Name, d.Valid, d.Test)
+	}
 	return input.Await(ctx, func() (*Graph, error) { return newDivider(g, d).divide(), nil })
 }
 
@@ -201,7 +210,7 @@ func (v *divider) count(t Triple, n int) {
 }
 
 func (v *divider) divide() *Graph {
-	for rest := v.draws; len(rest) > 0 && v.room[Valid]+v.room[Test] > 0; {
+	for rest := v.draws; len(rest) > 0 && (v.room[Valid] > 0 || v.room[Test] > 0); {
 		n := 1
 		for n < len(rest) && v.together(rest[0], rest[n]) {
 			n++
@@ -233,7 +242,7 @@ func (v *divider) divide() *Graph {
 // room, the other one. Without room in either, place returns Train.
 func (v *divider) place(d draw, n int) Split {
 	order := [2]Split{Valid, Test}
-	if d.chance < float64(v.Test)/float64(v.Valid+v.Test) {
+	if d.chance < float64(v.Test)/(float64(v.Valid)+float64(v.Test)) {
 		order = [2]Split{Test, Valid}
 	}
 	for _, s := range order {

@@ -3,6 +3,7 @@ package kg
 import (
 	"context"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"path/filepath"
 	"slices"
@@ -161,6 +162,30 @@ func gridGraph(n int32) *Graph {
 		}
 	}
 	return g
+}
+
+// Sizes that no graph has are an error if they are negative, and otherwise hold out all that can be.
+func TestDivideWithImpossibleSizes(t *testing.T) {
+	g := gridGraph(6)
+	for _, d := range []Division{{Valid: -50, Test: 100}, {Valid: 1, Test: -1}} {
+		_, err := g.Divide(t.Context(), d)
+		assert.ErrorContains(t, err, fmt.Sprintf("the sizes of valid and test are %d and %d: neither may be negative",
+			d.Valid, d.Test))
+	}
+	got, err := g.Divide(t.Context(), Division{Valid: math.MaxInt, Test: math.MaxInt})
+	require.NoError(t, err)
+	assert.InDelta(t, len(got.Splits[Valid]), len(got.Splits[Test]), 25)
+	assert.Less(t, len(got.Splits[Train]), 10)
+}
+
+// A graph without a train split does not get an empty one, which Write would refuse.
+func TestDropRepeatsWithoutTrain(t *testing.T) {
+	g := gridGraph(2)
+	g.Splits[Test], g.Splits[Train] = g.Splits[Train], nil
+	repeats, err := g.DropRepeats(t.Context())
+	require.NoError(t, err)
+	assert.Zero(t, repeats)
+	assert.NoError(t, Write(t.Context(), filepath.Join(t.TempDir(), "g"), g))
 }
 
 // Where nothing constrains the draw, all triples are equally likely to be in each split, and the

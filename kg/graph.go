@@ -57,6 +57,26 @@ func (g *Graph) Triples(s Split) ([]Triple, error) {
 		g.Name, s, s, g.Dir)
 }
 
+// checkIdentifiers returns an error if g lacks a vocabulary, or if a triple has an identifier that a
+// vocabulary lacks.
+func (g *Graph) checkIdentifiers() error {
+	if g.Entities == nil || g.Relations == nil {
+		return fmt.Errorf("data set %s needs a vocabulary of entities and one of relations", g.Name)
+	}
+	entities, relations := uint32(g.Entities.Len()), uint32(g.Relations.Len())
+	for s, triples := range g.Splits {
+		for i, t := range triples {
+			if uint32(t.Head) >= entities || uint32(t.Tail) >= entities || uint32(t.Relation) >= relations {
+				return fmt.Errorf("data set %s has %s and %s, but triple %d of its %v split is (%d, %d, %d): "+
+					"add the labels of all identifiers to the vocabularies", g.Name,
+					text.Count(g.Entities.Len(), "entity", "entities"),
+					text.Count(g.Relations.Len(), "relation", "relations"), i, Split(s), t.Head, t.Relation, t.Tail)
+			}
+		}
+	}
+	return nil
+}
+
 // describeDefects returns the sentences of Notes.
 func (g *Graph) describeDefects() []string {
 	var notes []string

@@ -22,11 +22,14 @@ type Index struct {
 	relations int
 }
 
-// NewIndex indexes all splits of g for both sides. The graph may have up to 2³² − 1 triples. The
-// only error is the error of ctx: if ctx is cancelled, NewIndex returns at once and abandons the
-// work, which may read g a little longer.
+// NewIndex indexes all splits of g for both sides. The graph may have up to 2³² − 1 triples. It is an
+// error if g has no vocabularies, or if a triple has an identifier that they lack. If ctx is cancelled,
+// NewIndex returns its error at once and abandons the work, which may read g a little longer.
 func NewIndex(ctx context.Context, g *Graph) (*Index, error) {
 	return input.Await(ctx, func() (*Index, error) {
+		if err := g.checkIdentifiers(); err != nil {
+			return nil, err
+		}
 		x := &Index{relations: g.Relations.Len()}
 		var both sync.WaitGroup
 		for _, side := range [...]Side{Tail, Head} {

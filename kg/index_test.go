@@ -85,11 +85,34 @@ func TestIndexStopsWithItsContext(t *testing.T) {
 	assert.ErrorIs(t, err, context.Canceled)
 }
 
+// A graph with wrong identifiers is an error, not a panic in a goroutine of the index.
+func TestIndexRefusesOtherIdentifiers(t *testing.T) {
+	for wrong, want := range map[Triple]string{
+		{2, 0, 0}:  "(2, 0, 0)",
+		{0, 0, 2}:  "(0, 0, 2)",
+		{0, 1, 0}:  "(0, 1, 0)",
+		{-1, 0, 0}: "(-1, 0, 0)",
+		{0, -1, 0}: "(0, -1, 0)",
+		{0, 0, -1}: "(0, 0, -1)",
+	} {
+		g := &Graph{Name: "g", Entities: numberedLabels(2), Relations: numberedLabels(1)}
+		g.Splits[Valid] = []Triple{{1, 0, 1}, wrong}
+		_, err := NewIndex(t.Context(), g)
+		assert.EqualError(t, err, "data set g has 2 entities and 1 relation, but triple 1 of its valid split is "+want+
+			": add the labels of all identifiers to the vocabularies")
+	}
+	for _, g := range []*Graph{{Name: "g"}, {Name: "g", Entities: numberedLabels(1)}} {
+		_, err := NewIndex(t.Context(), g)
+		assert.EqualError(t, err, "data set g needs a vocabulary of entities and one of relations")
+	}
+}
+
 func TestIndexHoldsTheLargestIdentifiers(t *testing.T) {
 	const last = 1<<31 - 1
-	g := &Graph{Entities: numberedLabels(2), Relations: NewVocabulary()}
+	g := &Graph{Entities: numberedLabels(2)}
 	g.Splits[Test] = []Triple{{1, last, 0}, {1, 0, 1}, {1, last, 1}}
-	x := newIndex(t, g)
+	x := &Index{} // NewIndex would need 2³¹ labels
+	x.sides[Tail] = newAdjacency(g, Tail)
 	assert.Equal(t, Answers{[]int32{0, 1}, []SplitSet{Set(Test), Set(Test)}}, x.Answers(Query{Tail, last, 1}))
 
 	keys := uint64(last)<<relationShift | uint64(last)<<answerShift | uint64(Test)

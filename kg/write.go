@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"maps"
 	"path/filepath"
 	"slices"
@@ -14,6 +15,7 @@ import (
 	"github.com/klauspost/compress/gzip"
 
 	"github.com/mquine/mquine/internal/atomicfile"
+	"github.com/mquine/mquine/internal/input"
 )
 
 // A WriteOption changes the files that Write writes.
@@ -23,10 +25,13 @@ type WriteOption func(*graphWriter)
 func Gzip() WriteOption { return func(w *graphWriter) { w.gzip = true } }
 
 // Extras makes Write copy the false triples and the readable labels in the folder of the graph
-// (ReadNegatives, ReadLabels).
+// (ReadNegatives, ReadLabels), and the file split.json, in which "mquine data split" records how it
+// made the splits.
 func Extras() WriteOption { return func(w *graphWriter) { w.extras = true } }
 
-// Beside makes Write add a file with the given name and content, which Open ignores.
+// Beside makes Write add a file with the given name and content. The name must not contain a folder, and
+// must not be the name of a file that belongs to a data set (IsDataFile); otherwise, Write returns an
+// error.
 func Beside(name string, content []byte) WriteOption {
 	return func(w *graphWriter) { w.beside = append(w.beside, file{name, content}) }
 }
@@ -80,6 +85,14 @@ func (w *graphWriter) check() error {
 			return err
 		}
 	}
+	for _, f := range w.beside {
+		switch {
+		case f.name == "." || f.name != filepath.Base(f.name) || !filepath.IsLocal(f.name):
+			return fmt.Errorf("%q is not the name of a file: leave out folders", f.name)
+		case IsDataFile(f.name):
+			return fmt.Errorf("%s is the name of a file of a data set: choose another name", f.name)
+		}
+	}
 	return nil
 }
 
@@ -113,8 +126,33 @@ func (w *graphWriter) write() error {
 	return nil
 }
 
-// writeExtras writes the false triples and the readable labels in the folder of the graph.
+// splitRecordName is the file in which "mquine data split" records how it made the splits.
+const splitRecordName = "split.json"
+
+// copySplitRecord copies the record of the splits in the folder of the graph, if there is one.
+func (w *graphWriter) copySplitRecord() error {
+	if w.graph.Dir == "" {
+		return nil
+	}
+	from, err := input.Open(w.ctx, filepath.Join(w.graph.Dir, splitRecordName))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	defer from.Close()
+	return atomicfile.Write(filepath.Join(w.dir, splitRecordName), func(to io.Writer) error {
+		_, err := io.Copy(to, from)
+		return err
+	})
+}
+
+// writeExtras writes the files that Extras describes.
 func (w *graphWriter) writeExtras() error {
+	if err := w.copySplitRecord(); err != nil {
+		return err
+	}
 	for s := range NumSplits {
 		negatives, err := ReadNegatives(w.ctx, w.graph, s)
 		if err != nil {

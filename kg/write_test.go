@@ -92,6 +92,32 @@ func TestWriteAddsVocabulariesOnlyWhereNeeded(t *testing.T) {
 	}
 }
 
+// Files beside the splits cannot leave the folder or replace a file of the data set.
+func TestWriteBeside(t *testing.T) {
+	g := gridGraph(2)
+	parent := t.TempDir()
+	for name, want := range map[string]string{
+		"":               `"" is not the name of a file: leave out folders`,
+		".":              `"." is not the name of a file: leave out folders`,
+		"..":             `".." is not the name of a file: leave out folders`,
+		"../out":         `"../out" is not the name of a file: leave out folders`,
+		"sub/out":        `"sub/out" is not the name of a file: leave out folders`,
+		"train.txt":      "train.txt is the name of a file of a data set: choose another name",
+		"test.nt.gz":     "test.nt.gz is the name of a file of a data set: choose another name",
+		"entities.tsv":   "entities.tsv is the name of a file of a data set: choose another name",
+		"valid2id.txt":   "valid2id.txt is the name of a file of a data set: choose another name",
+		"/absolute/file": `"/absolute/file" is not the name of a file: leave out folders`,
+	} {
+		err := Write(t.Context(), filepath.Join(parent, "g"), g, Beside(name, nil))
+		assert.EqualError(t, err, "writing data set grid: "+want)
+	}
+	entries, err := os.ReadDir(parent)
+	require.NoError(t, err)
+	assert.Empty(t, entries)
+	require.NoError(t, Write(t.Context(), filepath.Join(parent, "g"), g, Beside("split.json", []byte("{}"))))
+	assert.FileExists(t, filepath.Join(parent, "g", "split.json"))
+}
+
 func TestWriteLeavesNothingBehind(t *testing.T) {
 	g := &Graph{Name: "g", Entities: numberedLabels(2), Relations: numberedLabels(1)}
 	g.Splits[Train] = []Triple{{0, 0, 1}}
