@@ -114,41 +114,85 @@ func (g *Graph) describeDefects() []string {
 			note("%s in no training triple", text.Count(n, "relation occurs", "relations occur"))
 		}
 	}
-	for _, kind := range []struct {
-		labels    *Vocabulary
-		one, more string
-	}{{g.Entities, "entity differs", "entities differ"}, {g.Relations, "relation differs", "relations differ"}} {
-		if n, first := kind.labels.padded(); n > 0 {
-			note("%s from another one only in spaces at the ends, such as %.100q: if they are the same, "+
-				"remove the spaces", text.Count(n, kind.one, kind.more), first)
-		}
-	}
-	return notes
+	return append(notes, g.padding()...)
 }
 
-// headerNames are names for the column of relations in headers of files.
-var headerNames = []string{"relation", "predicate", "rel", "p", "property", "edge", "r"}
+// relationColumns and entityColumns are names of columns in headers of files, as columnName returns
+// them. A relation of a graph seldom has a name for which relationColumns is true.
+var (
+	relationColumns = map[string]bool{
+		"relation": true, "predicate": true, "relationship": true,
+		"rel": false, "p": false, "property": false, "edge": false, "r": false, "type": false, "label": false,
+	}
+	entityColumns = []string{
+		"head", "tail", "subject", "object", "source", "target", "from", "to", "start", "end",
+		"h", "t", "subj", "obj", "s", "o", "src", "dst", "node1", "node2", "entity1", "entity2",
+	}
+)
+
+// columnName returns a field of a header without quotes, punctuation and words that add nothing, in lower
+// case: "start" for :START_ID, and "relation" for relation_type.
+func columnName(field string) string {
+	name := strings.Map(func(r rune) rune {
+		if strings.ContainsRune(" _-:\"'", r) {
+			return -1
+		}
+		return r
+	}, strings.ToLower(field))
+	for _, word := range []string{"id", "type", "name", "label", "entity", "node"} {
+		if column, ok := strings.CutSuffix(name, word); ok && (isRelationColumn(column) || isEntityColumn(column)) {
+			return column
+		}
+	}
+	return name
+}
+
+func isRelationColumn(name string) bool { _, ok := relationColumns[name]; return ok }
+
+func isEntityColumn(name string) bool { return slices.Contains(entityColumns, name) }
 
 // NamesColumn reports whether the relation of a triple is a usual name for the column of relations,
 // so the triple may be the header of a file.
-func NamesColumn(relation string) bool {
-	return slices.Contains(headerNames, strings.ToLower(relation))
-}
+func NamesColumn(relation string) bool { return isRelationColumn(columnName(relation)) }
 
-// header returns a sentence about the first triple of a split if it may be a header: its relation is a
-// name for a column, and no other triple of the split has this relation. Otherwise it returns "".
+// header returns a sentence about the first triple of a split if it may be a header: its labels are
+// names for columns, and no other triple of the split has its relation. Otherwise it returns "".
 func (g *Graph) header(s Split) string {
 	triples := g.Splits[s]
 	if len(triples) < 2 {
 		return ""
 	}
-	label := g.Relations.Label(triples[0].Relation)
-	if !NamesColumn(label) ||
-		slices.ContainsFunc(triples[1:], func(t Triple) bool { return t.Relation == triples[0].Relation }) {
+	first := triples[0]
+	head, tail := g.Entities.Label(first.Head), g.Entities.Label(first.Tail)
+	relation := g.Relations.Label(first.Relation)
+	h, r, t := columnName(head), columnName(relation), columnName(tail)
+	ordered := relationColumns[r] || isRelationColumn(r) && (isEntityColumn(h) || isEntityColumn(t))
+	reordered := isEntityColumn(r) &&
+		(isRelationColumn(h) && isEntityColumn(t) || isEntityColumn(h) && isRelationColumn(t))
+	if !ordered && !reordered ||
+		slices.ContainsFunc(triples[1:], func(t Triple) bool { return t.Relation == first.Relation }) {
 		return ""
 	}
+	if reordered {
+		return fmt.Sprintf("the first line may be a header, and its columns %q, %q, %q are in another order: "+
+			"if so, remove it, and write each line as head, relation, tail", head, relation, tail)
+	}
 	return fmt.Sprintf("the first line may be a header, because its relation is %q, and no other line of "+
-		"the file has it: if it is one, remove it", label)
+		"the file has it: if it is one, remove it", relation)
+}
+
+// padding returns sentences about labels that differ from others only in spaces at their ends.
+func (g *Graph) padding() (notes []string) {
+	for _, kind := range []struct {
+		labels    *Vocabulary
+		one, more string
+	}{{g.Entities, "entity differs", "entities differ"}, {g.Relations, "relation differs", "relations differ"}} {
+		if n, first := kind.labels.padded(); n > 0 {
+			notes = append(notes, fmt.Sprintf("%s from another one only in spaces at the ends, such as %.100q: "+
+				"if they are the same, remove the spaces", text.Count(n, kind.one, kind.more), first))
+		}
+	}
+	return notes
 }
 
 // seen reports, for every entity and every relation, whether a triple of the split contains it.

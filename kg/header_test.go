@@ -1,6 +1,7 @@
 package kg
 
 import (
+	"fmt"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -8,6 +9,22 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
+
+// A note says that the columns of a header are in another order.
+func TestHeaderNoteAboutOrder(t *testing.T) {
+	const rest = "a\tb\tknows\nb\tc\tknows\n"
+	for _, columns := range [][3]string{
+		{"head", "tail", "relation"}, {"Subject", "Object", "Predicate"}, {"predicate", "subject", "object"},
+		{"from", "to", "label"}, {":START_ID", ":END_ID", ":TYPE"},
+	} {
+		text := strings.Join(columns[:], "\t") + "\n" + rest
+		g, err := OpenTriples(t.Context(), filepath.Join(writeFolder(t, map[string]string{"all.tsv": text}), "all.tsv"))
+		require.NoError(t, err)
+		assert.Equal(t, []string{fmt.Sprintf(`the first line may be a header, and its columns %q, %q, %q are in `+
+			`another order: if so, remove it, and write each line as head, relation, tail`,
+			columns[0], columns[1], columns[2])}, g.Notes)
+	}
+}
 
 // A note says that the first line of a file may be a header. Headers are not removed: they may be
 // triples.
@@ -23,6 +40,24 @@ func TestHeaderNote(t *testing.T) {
 		"a\trelation\tb\n" + "b\trelation\tc\n": "", // an ordinary relation
 		"a\tr\tb\n":                             "", // a single triple
 		"head\trelates\ttail\n" + rest:          "",
+
+		"source\ttype\ttarget\n" + rest:                    "type",
+		"from\tlabel\tto\n" + rest:                         "label",
+		"head_id\trelation_type\ttail_id\n" + rest:         "relation_type",
+		"\"head\"\t\"relation\"\t\"tail\"\n" + rest:        `\"relation\"`,
+		" Head\t Relation \tTail\n" + rest:                 " Relation ",
+		":START_ID\t:TYPE\t:END_ID\n" + rest:               ":TYPE",
+		"Start ID\tEdge Type\tEnd ID\n" + rest:             "Edge Type",
+		"cat\ttype\tanimal\n" + rest:                       "", // only one field is a name for a column
+		"cat\tr\tanimal\n" + rest:                          "",
+		"h\tname\tt\n" + rest:                              "",
+		"a\ttail\trelation\n" + rest:                       "", // "tail" and "relation" may be labels
+		"head\ttail\tt\n" + rest:                           "",
+		"idea\tlabel\tnode\n" + "b\tlabel\tc\n" + rest:     "",
+		"source\ttype\ttarget\n" + "b\ttype\tc\n" + rest:   "",
+		"head\ttail\trelation\n" + "b\ttail\tc\n" + rest:   "",
+		"source\tsubtype\ttarget\n" + rest:                 "",
+		"<http://a/head>\t<http://a/relation>\tb\n" + rest: "",
 	} {
 		dir := writeFolder(t, map[string]string{"train.txt": rest, "test.txt": text})
 		g, err := Open(t.Context(), dir)

@@ -134,6 +134,9 @@ func TestLabelsWithSpaces(t *testing.T) {
 		`1 relation differs from another one only in spaces at the ends, such as "r ": if they are the same, ` +
 			"remove the spaces",
 	}, g.Notes)
+	single, err := OpenTriples(t.Context(), filepath.Join(g.Dir, "train.txt"))
+	require.NoError(t, err)
+	assert.Equal(t, g.Notes, single.Notes)
 	_, err = g.Entities.Find("the graph", "entity", "flux")
 	assert.EqualError(t, err, `the graph has no entity "flux"; did you mean flu, "flu "`)
 	_, err = g.Entities.Find("the graph", "entity", "cold")
