@@ -256,6 +256,7 @@ func TestOpenTriples(t *testing.T) {
 		"all.tsv": tabbed, "plain": tabbed, "all.txt.gz": tabbed, "all.csv.zst": tabbed,
 		"all.nt.gz": "<a:a> <a:r> <a:b> .\n<a:b> <a:r> <a:a> .\n",
 		"empty.tsv": "", "bad.tsv": "a\tr\tb\na,r,b\n",
+		"gzip.tsv": string(compressedText(t, "a.gz", tabbed)), "zstd.nt": string(compressedText(t, "a.zst", tabbed)),
 	})
 	for _, name := range []string{"all.tsv", "plain", "all.txt.gz", "all.csv.zst", "all.nt.gz"} {
 		var last OpenProgress
@@ -272,6 +273,8 @@ func TestOpenTriples(t *testing.T) {
 		"absent":    "reading " + filepath.Join(dir, "absent") + ": no such file or directory",
 		"empty.tsv": "empty.tsv has no triples: give a file with lines head, relation, tail",
 		"bad.tsv":   "bad.tsv:2: 1 field instead of 3",
+		"gzip.tsv":  "gzip.tsv is compressed with gzip, but its name does not end with .gz: rename it",
+		"zstd.nt":   "zstd.nt is compressed with Zstandard, but its name does not end with .zst: rename it",
 	} {
 		_, err := OpenTriples(t.Context(), filepath.Join(dir, name))
 		assert.ErrorContains(t, err, want)

@@ -17,9 +17,13 @@ import (
 )
 
 // DataDir returns the folder of the data sets: the value of MQUINE_DATA or, if that is empty,
-// mquine/datasets in the user's cache. The folder need not exist.
+// mquine/datasets in the user's cache. The folder need not exist. It is an error if MQUINE_DATA names a
+// file, or if it is empty and the system names no cache.
 func DataDir() (string, error) {
 	if dir := os.Getenv("MQUINE_DATA"); dir != "" {
+		if info, err := os.Stat(dir); err == nil && !info.IsDir() {
+			return "", fmt.Errorf("MQUINE_DATA names %s, which is not a folder: set it to the folder of the data sets", dir)
+		}
 		return dir, nil
 	}
 	cache, err := os.UserCacheDir()

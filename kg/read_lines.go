@@ -109,6 +109,11 @@ func (l *lines) next() ([]byte, error) {
 		return nil, io.EOF
 	}
 	l.n++
+	if l.n == 1 {
+		if err := l.checkCompression(line); err != nil {
+			return nil, err
+		}
+	}
 	switch {
 	case err == nil:
 		line = line[:len(line)-1]
@@ -129,6 +134,20 @@ func (l *lines) next() ([]byte, error) {
 		line = bytes.TrimPrefix(line, []byte("\ufeff"))
 	}
 	return line, nil
+}
+
+// checkCompression returns an error if the first line is the start of a compressed file, which is not
+// valid UTF-8, but the name of the file does not say that it is compressed.
+func (l *lines) checkCompression(first []byte) error {
+	for _, form := range []struct{ start, name, extension string }{
+		{"\x1f\x8b", "gzip", ".gz"}, {"\x28\xb5\x2f\xfd", "Zstandard", ".zst"},
+	} {
+		if bytes.HasPrefix(first, []byte(form.start)) && !compressed.Is(l.path) {
+			return fmt.Errorf("%s is compressed with %s, but its name does not end with %s: rename it",
+				l.path, form.name, form.extension)
+		}
+	}
+	return nil
 }
 
 // record is like next, but serves formats in which every line is a record. A blank line is an error

@@ -296,6 +296,14 @@ func TestDataDirIsInTheCacheByDefault(t *testing.T) {
 	assert.Equal(t, filepath.Join(cache, "mquine", "datasets"), dir)
 }
 
+func TestDataDirIsNotAFile(t *testing.T) {
+	file := filepath.Join(writeFolder(t, map[string]string{"file": ""}), "file")
+	t.Setenv("MQUINE_DATA", file)
+	_, err := Open(t.Context(), "umls")
+	assert.EqualError(t, err,
+		"MQUINE_DATA names "+file+", which is not a folder: set it to the folder of the data sets")
+}
+
 func TestOpenStopsWhenCancelled(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
