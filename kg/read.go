@@ -22,7 +22,8 @@ import (
 func DataDir() (string, error) {
 	if dir := os.Getenv("MQUINE_DATA"); dir != "" {
 		if info, err := os.Stat(dir); err == nil && !info.IsDir() {
-			return "", fmt.Errorf("MQUINE_DATA names %s, which is not a folder: set it to the folder of the data sets", dir)
+			return "", fmt.Errorf("MQUINE_DATA names %s, which is not a folder: "+
+				"set it to the folder of the data sets", dir)
 		}
 		return dir, nil
 	}

@@ -202,7 +202,8 @@ func (d dataInfo) verdict() error {
 	if len(differ) == 0 {
 		return nil
 	}
-	return fmt.Errorf("%s; to download a file again, remove it and run \"mquine data get %s\"",
+	return fmt.Errorf("%s; to download a file again, remove it and run \"mquine data get %s\", "+
+		"or rename the folder if it is another data set",
 		strings.Join(differ, "; "), d.Name)
 }
 

@@ -151,6 +151,32 @@ func TestDataGet(t *testing.T) {
 	}
 }
 
+// A public data set in another form is another version, and no command advises to add a second form.
+func TestDataOfAnotherForm(t *testing.T) {
+	parent := t.TempDir()
+	t.Setenv("MQUINE_DATA", parent)
+	dir := filepath.Join(parent, "nations")
+	require.NoError(t, os.Mkdir(dir, 0o755))
+	for name, lines := range map[string]int{"train.nt": 1592, "valid.nt": 199, "test.nt": 201} {
+		require.NoError(t, os.WriteFile(filepath.Join(dir, name),
+			[]byte(strings.Repeat("<x:a> <x:r> <x:b> .\n", lines)), 0o644))
+	}
+	stdout, _, err := data(t, "list")
+	require.NoError(t, err)
+	require.Regexp(t, `(?m)^nations .* differs in train, valid, test: see "mquine data info nations"$`, stdout)
+
+	stdout, _, err = data(t, "info", "nations")
+	require.ErrorContains(t, err, filepath.Join(dir, "train.nt")+" has N-Triples instead of tab-separated text: "+
+		"it is damaged or another version; ")
+	require.ErrorContains(t, err, ", or rename the folder if it is another data set")
+	require.Regexp(t, `(?m)^test +201 +differs: .*test.nt has N-Triples instead of tab-separated text`, stdout)
+	require.NotContains(t, stdout, "to download the missing files")
+
+	_, _, err = data(t, "get", "nations")
+	require.ErrorContains(t, err, "train.nt has N-Triples instead of tab-separated text")
+	requireFiles(t, dir, "train.nt", "valid.nt", "test.nt")
+}
+
 // TestDataInfoOfAnotherContent checks that data info detects a file with the right number of lines and
 // the wrong contents.
 func TestDataInfoOfAnotherContent(t *testing.T) {

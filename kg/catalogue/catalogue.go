@@ -3,8 +3,8 @@
 // [Import] copies other data sets there.
 //
 // A checksum is computed from the uncompressed text of a split with LF line ends, including one
-// after the last line. Copies therefore have the same checksum regardless of their compression and
-// line ends.
+// after the last line, and without a blank last line. Copies therefore have the same checksum
+// regardless of their compression, their line ends and a blank last line.
 package catalogue
 
 import (
@@ -67,18 +67,32 @@ func (f File) required() bool {
 // extensions lists the extensions that a file in a data set's folder may have.
 var extensions = []string{".txt", ".txt.gz", ".txt.zst"}
 
+// otherExtensions lists the extensions of files that kg.Open also reads. A data set with such a file is
+// not the published one.
+var otherExtensions = []string{".nt", ".nt.gz", ".nt.zst"}
+
 // Find returns the path of the file in a data set's folder, with or without compression, or "" if
-// the folder or the file does not exist.
+// the folder or the file does not exist. It also finds a file of N-Triples, which Verify rejects.
 func (f File) Find(dir string) (string, error) {
-	for _, extension := range extensions {
+	forms, err := f.forms(dir)
+	if err != nil || len(forms) == 0 {
+		return "", err
+	}
+	return forms[0], nil
+}
+
+// forms returns the paths of the file in a data set's folder with any extension. kg.Open accepts only one
+// form of a file.
+func (f File) forms(dir string) (paths []string, err error) {
+	for _, extension := range slices.Concat(extensions, otherExtensions) {
 		path := filepath.Join(dir, f.Name+extension)
 		if _, err := os.Stat(path); err == nil {
-			return path, nil
+			paths = append(paths, path)
 		} else if !errors.Is(err, fs.ErrNotExist) {
-			return "", fmt.Errorf("looking for the %s file: %w", f.Name, err)
+			return nil, fmt.Errorf("looking for the %s file: %w", f.Name, err)
 		}
 	}
-	return "", nil
+	return paths, nil
 }
 
 // Triples returns the number of triples of a split.

@@ -155,17 +155,23 @@ func (f *Fetcher) Get(ctx context.Context, d Dataset, from string) (Result, erro
 // verifyPresent verifies the files that dir already contains.
 func (d Dataset) verifyPresent(ctx context.Context, dir string) error {
 	for _, file := range d.Files {
-		path, err := file.Find(dir)
-		if err != nil {
+		forms, err := file.forms(dir)
+		switch {
+		case err != nil:
 			return err
-		}
-		if path == "" {
+		case len(forms) == 0:
 			continue
+		case len(forms) > 1:
+			return fmt.Errorf("%s has both %s and %s: remove one of them", dir, filepath.Base(forms[0]),
+				filepath.Base(forms[1]))
 		}
-		switch err := file.Verify(ctx, path); {
+		switch err := file.Verify(ctx, forms[0]); {
 		case err == nil:
 		case ctx.Err() != nil || onDisk(err): // the file may be intact
 			return err
+		case errors.As(err, new(*mismatchError)):
+			return fmt.Errorf("%w; remove it and run the same command to fetch it again, "+
+				"or rename the folder if it is another data set", err)
 		default:
 			return fmt.Errorf("%w; remove it and run the same command to fetch it again", err)
 		}

@@ -141,6 +141,31 @@ func TestGetRefusesDamagedCopy(t *testing.T) {
 	}
 }
 
+// Get does not add files to a folder with N-Triples, because kg.Open accepts only one form of a split.
+func TestGetRefusesOtherForms(t *testing.T) {
+	for _, c := range []struct {
+		files []string
+		want  string
+	}{
+		{[]string{"valid.nt"}, "valid.nt has N-Triples instead of tab-separated text: " +
+			"it is damaged or another version; remove it and run the same command to fetch it again, " +
+			"or rename the folder if it is another data set"},
+		{[]string{"test.nt.gz"}, "test.nt.gz has N-Triples instead of tab-separated text: "},
+		{[]string{"valid.txt", "valid.nt"}, "toy has both valid.txt and valid.nt: remove one of them"},
+	} {
+		s, f := serve(t, toyFiles(".txt", nil)), fetcher(t)
+		files := map[string]string{}
+		for _, name := range c.files {
+			files[name] = toyTexts["valid"]
+		}
+		dir := writeFiles(t, filepath.Join(f.Dir, "toy"), files)
+		_, err := f.Get(t.Context(), toy(s.URL+"/"), "")
+		require.ErrorContains(t, err, c.want)
+		require.Len(t, entries(t, dir), len(c.files))
+		require.Empty(t, s.asked())
+	}
+}
+
 func TestGetTriesNextOrigin(t *testing.T) {
 	gone, wrong, right := serve(t, nil), serve(t, toyFiles(".txt", nil)), serve(t, toyFiles(".txt", nil))
 	wrong.files["valid.txt"] = "another\tversion\there\n"

@@ -17,9 +17,9 @@ import (
 var names = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9._-]*$`)
 
 // Import reads a data set from the folder source, in any format that kg.Open reads with
-// kg.ForeignFiles, and writes it to the new folder dir/name, with its false triples and readable labels.
-// The copy has the same identifiers, is compressed with gzip and has LF line ends. The folder is written
-// atomically. Import returns the graph.
+// kg.ForeignFiles, and writes it to the new folder dir/name, with its false triples, its readable labels
+// and the file split.json of "mquine data split". The copy has the same identifiers, is compressed with
+// gzip and has LF line ends. The folder is written atomically. Import returns the graph.
 func Import(ctx context.Context, dir, source, name string, options ...kg.OpenOption) (*kg.Graph, error) {
 	if !names.MatchString(name) {
 		return nil, fmt.Errorf("%q cannot be the name of a data set: "+

@@ -1,6 +1,7 @@
 package catalogue
 
 import (
+	"os"
 	"path/filepath"
 	"testing"
 
@@ -18,6 +19,7 @@ func TestImport(t *testing.T) {
 
 		"test_negatives.nt": "<x:b> <x:r> <x:a> .\n",
 		"labels.tsv":        "b\tBeta\na\tAlpha\nabsent\tGamma\n",
+		"split.json":        "{\"schema\": \"mquine.data-split/1\"}\n",
 	})
 	imported, err := Import(t.Context(), dir, source, "mine")
 	require.NoError(t, err)
@@ -41,6 +43,10 @@ func TestImport(t *testing.T) {
 	labels, err := kg.ReadLabels(t.Context(), got.Dir)
 	require.NoError(t, err)
 	require.Equal(t, map[string]string{"a": "Alpha", "b": "Beta", "absent": "Gamma"}, labels)
+
+	record, err := os.ReadFile(filepath.Join(got.Dir, "split.json"))
+	require.NoError(t, err)
+	require.Equal(t, "{\"schema\": \"mquine.data-split/1\"}\n", string(record))
 
 	_, err = Import(t.Context(), dir, source, "mine")
 	require.ErrorContains(t, err, "data set mine already exists")

@@ -103,6 +103,9 @@ func (f File) checkLines(lines int, name string) error {
 }
 
 func (f File) readStored(ctx context.Context, path, name string, w io.Writer) (lines int, err error) {
+	if slices.ContainsFunc(otherExtensions, func(e string) bool { return strings.HasSuffix(path, e) }) {
+		return 0, mismatch("%s has N-Triples instead of tab-separated text", name)
+	}
 	stored, err := input.Open(ctx, path)
 	if err != nil {
 		return 0, fmt.Errorf("checking a file: %w", err)
@@ -121,8 +124,8 @@ func mismatch(format string, args ...any) error {
 func (e *mismatchError) Error() string { return e.what + ": it is damaged or another version" }
 
 // copyText decompresses the text from r and writes it with LF line ends, including one after the
-// last line. It returns the number of lines. It fails at the first excess line, so a hostile
-// archive cannot fill the disk. Messages call the text by the given name.
+// last line, and without a blank last line. It returns the number of lines. It fails at the first excess
+// line, so a hostile archive cannot fill the disk. Messages call the text by the given name.
 func (f File) copyText(ctx context.Context, w io.Writer, r io.Reader, name string) (lines int, err error) {
 	const maxLine = 1 << 16 // far above the longest line of a benchmark
 	plain, err := uncompressed(r)
@@ -146,11 +149,16 @@ func (f File) copyText(ctx context.Context, w io.Writer, r io.Reader, name strin
 		if err != nil && err != io.EOF {
 			return 0, fmt.Errorf("reading %s: %w", name, err)
 		}
+		line = bytes.TrimSuffix(bytes.TrimSuffix(line, []byte("\n")), []byte("\r"))
+		if len(line) == 0 {
+			if _, err := in.Peek(1); err == io.EOF {
+				return lines, out.Flush()
+			}
+		}
 		lines++
 		if lines > f.Lines {
 			return 0, mismatch("%s has more than %s", name, text.Plural(f.Lines, "line"))
 		}
-		line = bytes.TrimSuffix(bytes.TrimSuffix(line, []byte("\n")), []byte("\r"))
 		if _, err := out.Write(line); err != nil {
 			return 0, err
 		}

@@ -23,6 +23,10 @@ func TestVerify(t *testing.T) {
 		"lf.txt":     "a\tr\tb\n",
 		"crlf.txt":   "a\tr\tb\r\n",
 		"none.txt":   "a\tr\tb",
+		"blank.txt":  "a\tr\tb\n\n",
+		"blank2.txt": "a\tr\tb\r\n\r\n",
+		"blanks.txt": "a\tr\tb\n\n\n",
+		"known.nt":   "a\tr\tb\n",
 		"gzip.txt":   gzipped(t, "a\tr\tb\r\n"),
 		"zstd.txt":   zstandard(t, "a\tr\tb\n"),
 		"other.txt":  "a\tr\tc\n",
@@ -31,7 +35,7 @@ func TestVerify(t *testing.T) {
 		"broken.txt": gzipped(t, "a\tr\tb\n")[:15],
 	})
 	known := file("known", 1, knownSums...)
-	for _, name := range []string{"lf", "crlf", "none", "gzip", "zstd"} {
+	for _, name := range []string{"lf", "crlf", "none", "blank", "blank2", "gzip", "zstd"} {
 		require.NoError(t, known.Verify(t.Context(), filepath.Join(dir, name+".txt")), name)
 	}
 	for _, sum := range knownSums {
@@ -41,12 +45,20 @@ func TestVerify(t *testing.T) {
 		require.ErrorContains(t, err, " instead of "+digits)
 	}
 	require.ErrorContains(t, known.Verify(t.Context(), filepath.Join(dir, "longer.txt")), "has more than 1 line")
+	require.ErrorContains(t, known.Verify(t.Context(), filepath.Join(dir, "blanks.txt")), "has more than 1 line")
+	path, err := known.Find(dir)
+	require.NoError(t, err)
+	require.Equal(t, filepath.Join(dir, "known.nt"), path)
+	for _, verify := range []func(context.Context, string) error{known.Verify, known.VerifyLines} {
+		require.EqualError(t, verify(t.Context(), path),
+			path+" has N-Triples instead of tab-separated text: it is damaged or another version")
+	}
 	require.ErrorContains(t, known.Verify(t.Context(), filepath.Join(dir, "empty.txt")), "has 0 lines instead of 1")
 	require.ErrorContains(t, known.Verify(t.Context(), filepath.Join(dir, "broken.txt")), "unexpected EOF")
 	require.ErrorContains(t, known.Verify(t.Context(), filepath.Join(dir, "absent.txt")), "no such file")
 	require.NoError(t, known.VerifyLines(t.Context(), filepath.Join(dir, "other.txt")), "with different content")
 	require.ErrorContains(t, known.VerifyLines(t.Context(), filepath.Join(dir, "longer.txt")), "has more than 1 line")
-	err := known.VerifyLines(t.Context(), filepath.Join(dir, "empty.txt"))
+	err = known.VerifyLines(t.Context(), filepath.Join(dir, "empty.txt"))
 	require.ErrorContains(t, err, "has 0 lines instead of 1")
 	err = file("known", 1, "crc32:00").Verify(t.Context(), filepath.Join(dir, "lf.txt"))
 	require.ErrorContains(t, err, "unknown algorithm")
@@ -72,6 +84,9 @@ func FuzzCopyText(f *testing.F) {
 		lines := strings.Split(string(data), "\n")
 		if lines[len(lines)-1] == "" {
 			lines = lines[:len(lines)-1]
+		}
+		if n := len(lines); n > 0 && strings.TrimSuffix(lines[n-1], "\r") == "" {
+			lines = lines[:n-1] // a blank last line
 		}
 		for _, line := range lines {
 			want.WriteString(strings.TrimSuffix(line, "\r") + "\n")
