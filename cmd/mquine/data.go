@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -135,6 +136,27 @@ are identifiers, which are kept, too.`,
 	cmd.Flags().StringVar(&name, "name", "", "install the data set under this `NAME`")
 	markRequired(cmd, "name")
 	return cmd
+}
+
+// checkNewData is like checkNew for the folder of a new data set. It also refuses the name of a public data
+// set in the folder of the installed data sets, where every command would compare it with the catalogue.
+func checkNewData(dir string) error {
+	if err := checkNew(dir); err != nil {
+		return err
+	}
+	target, err := filepath.Abs(place(dir))
+	if err != nil {
+		return nil // writing the folder reports the error
+	}
+	parent, name := filepath.Split(target)
+	if _, public := catalogue.Find(name); !public {
+		return nil
+	}
+	installed, err := kg.DataDir()
+	if err != nil || !sameFile(parent, installed) && filepath.Clean(parent) != place(installed) {
+		return nil
+	}
+	return fmt.Errorf("cannot write %s: %s is the name of a public data set; choose another name", dir, name)
 }
 
 // graphSizes returns the numbers of entities, relations and triples as text.

@@ -41,14 +41,18 @@ func newMakeFamiliesCommand() *cobra.Command {
 learn.
 
 The data set has relations of all categories (1-1, 1-N, N-1, N-N). Symmetric,
-inverse and composed relations hold without exception. In each planted
-Z-pattern, (e1, r, e2), (e3, r, e2) and (e3, r, e4) are facts, but (e1, r, e4)
-is false. The command prints the number of regularities of each kind, and how
-many test triples follow from training triples.`,
+inverse and composed relations hold without exception, unless --train leaves
+facts out. In each planted Z-pattern, (e1, r, e2), (e3, r, e2) and (e3, r, e4)
+are facts, but (e1, r, e4) is false. The command prints the number of
+regularities of each kind, and how many test triples follow from training
+triples.`,
 		Example: `  mquine data make families --out ./families
   mquine data make families --out ./large --entities 5000 --seed 2`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := checkNewData(out); err != nil {
+				return err
+			}
 			g, planted, err := synth.Families(cmd.Context(), cfg)
 			if err != nil {
 				return err
@@ -72,15 +76,19 @@ func newMakeZipfCommand() *cobra.Command {
 		Short: "Generate a data set with the skew of YAGO3-10, for benchmarks",
 		Long: `Generate a data set of any size with the skew of YAGO3-10, for benchmarks.
 
-As in YAGO3-10, the top 5% of the entities account for 42% of all heads and
-tails, and two relations have most of the triples. The number of entity groups
-is about the square root of the number of entities. Each relation connects the
-entities of a group to one other group and to the few most frequent entities.
-A label names the group: g012_e000345 is entity 345 in group 12.`,
+At the default size, the top 5% of the entities account for 42% of all heads and
+tails, and two relations have most of the triples, as in YAGO3-10. Much denser
+graphs have less skew. The number of entity groups is about the square root of
+the number of entities. Each relation connects the entities of a group to one
+other group and to the few most frequent entities. A label names the group:
+g012_e000345 is entity 345 in group 12.`,
 		Example: `  mquine data make zipf --out ./yago-shape
   mquine data make zipf --out ./small --entities 10000 --relations 20`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := checkNewData(out); err != nil {
+				return err
+			}
 			g, _, err := synth.Zipf(cmd.Context(), cfg)
 			if err != nil {
 				return err

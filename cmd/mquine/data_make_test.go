@@ -72,7 +72,8 @@ func requireWritten(t *testing.T, dir string, want *kg.Graph) *kg.Graph {
 func TestDataMakeRefuses(t *testing.T) {
 	existing := t.TempDir()
 	for name, args := range map[string][]string{
-		"already exists":                   {"families", "--out", existing},
+		"already exists":                   {"families", "--out", existing, "--entities", "3"}, // before the sizes
+		"cannot go to standard output":     {"zipf", "--out", "-"},
 		"too few":                          {"families", "--out", filepath.Join(existing, "a"), "--entities", "3"},
 		"must be a whole number":           {"zipf", "--out", filepath.Join(existing, "b"), "--test", "0"},
 		"give families or zipf":            {},

@@ -40,8 +40,8 @@ The command goes through the triples in random order. It holds out each triple
 unless its head, its tail or its relation would have no training triple left,
 until valid and test have the wanted sizes. If it runs out of triples, it says
 how many it held out. The seed and the labels determine the splits, so the order
-of lines does not matter. split.json in the folder records the file, its
-checksum, the seed and the sizes.
+of lines does not matter. split.json in the folder records the file, the
+checksum of its triples, the seed and the sizes.
 
 If a graph has inverse or duplicate relations, the answers to many test queries
 can be read off training triples. --keep-pairs prevents that: it draws pairs of
@@ -69,7 +69,7 @@ func (d *division) run(cmd *cobra.Command, path string) error {
 	if path == "-" {
 		return errors.New("the command does not read standard input: name a file instead of -")
 	}
-	if err := checkNew(d.out); err != nil {
+	if err := checkNewData(d.out); err != nil {
 		return err
 	}
 	ctx, stderr := cmd.Context(), cmd.ErrOrStderr()
@@ -137,11 +137,12 @@ func (d *division) checkTaken(path string, g *kg.Graph, sizes kg.Division) error
 		}
 		held := len(g.Splits[kg.Valid]) + len(g.Splits[kg.Test])
 		if held == 0 {
-			return fmt.Errorf("%s: no triple can be held out, because %s: give more triples", path, d.reason("each"))
+			return fmt.Errorf("%s: no triple can be held out, because %s: %s", path, d.reason("each"),
+				strings.Join(d.remedies(), ", or "))
 		}
 		return fmt.Errorf("%s: only %s can be held out, and none is left for the %v split, because %s: "+
-			"give more triples, or leave out the split with --%[3]v 0", path, text.Plural(held, "triple"), s.split,
-			d.reason("any other"))
+			"%s, or leave out the split with --%[3]v 0", path, text.Plural(held, "triple"), s.split,
+			d.reason("any other"), strings.Join(d.remedies(), ", "))
 	}
 	return nil
 }
@@ -153,6 +154,14 @@ func (d *division) reason(which string) string {
 		what, too = "pair of entities", ", or has too many triples"
 	}
 	return fmt.Sprintf("%s %s is needed so that every entity and relation has a training triple%s", which, what, too)
+}
+
+// remedies says how to hold out more triples.
+func (d *division) remedies() []string {
+	if d.keepPairs {
+		return []string{"ask for larger splits", "leave out --keep-pairs"}
+	}
+	return []string{"give more triples"}
 }
 
 // report prints what the folder contains and what to know about it.
@@ -227,12 +236,15 @@ func (a *amount) Set(s string) error {
 	if digits, percent := strings.CutSuffix(s, "%"); percent {
 		p, err := strconv.ParseFloat(digits, 64)
 		if err != nil || !(p > 0 && p < 100) { // NaN is not in the range
-			return errors.New("must be a percentage between 0% and 100%, such as 5%")
+			return errors.New("must be a percentage between 0% and 100%, such as 5%; 0 without % leaves out the split")
 		}
 		*a = amount{percent: p}
 		return nil
 	}
 	n, err := strconv.ParseInt(s, 10, 32)
+	if n > 0 && errors.Is(err, strconv.ErrRange) {
+		return fmt.Errorf("must be at most %s triples", text.Comma(math.MaxInt32))
+	}
 	if err != nil || n < 0 {
 		return errors.New("must be a number of triples, or a percentage such as 5%")
 	}

@@ -134,7 +134,12 @@ func TestDataSplitSmallGraphs(t *testing.T) {
 	_, err = split("a\tr\tb\nb\tr\ta\na\tr\tc\nc\tr\ta\nb\tr\tc\nc\tr\tb\n",
 		"--valid", "0", "--test", "1", "--keep-pairs")
 	assert.EqualError(t, err, path+": no triple can be held out, because each pair of entities"+needed+
-		", or has too many triples: give more triples")
+		", or has too many triples: ask for larger splits, or leave out --keep-pairs")
+	pairs := strings.ReplaceAll(chain(5), "0\tr\t1\n", "0\tr\t1\n2\ts\t1\n2\tu\t1\n0\ts\t1\n0\tu\t1\n")
+	_, err = split(pairs, "--valid", "1", "--test", "1", "--keep-pairs")
+	assert.EqualError(t, err, path+": only 1 triple can be held out, and none is left for the test split, because "+
+		"any other pair of entities"+needed+", or has too many triples: "+
+		"ask for larger splits, leave out --keep-pairs, or leave out the split with --test 0")
 }
 
 func TestDataSplitRefuses(t *testing.T) {
@@ -157,6 +162,11 @@ func TestDataSplitRefuses(t *testing.T) {
 				text.Comma(n) + " distinct triples: hold out fewer"},
 		{[]string{path, "--out", out, "--valid", "100%"}, "must be a percentage between 0% and 100%, such as 5%"},
 		{[]string{path, "--out", out, "--valid", "nan%"}, "must be a percentage between 0% and 100%, such as 5%"},
+		{[]string{path, "--out", out, "--valid", "0%"},
+			"must be a percentage between 0% and 100%, such as 5%; 0 without % leaves out the split"},
+		{[]string{path, "--out", out, "--valid", "3000000000"}, "must be at most 2,147,483,647 triples"},
+		{[]string{path, "--out", out, "--valid", "-3000000000"},
+			"must be a number of triples, or a percentage such as 5%"},
 		{[]string{path, "--out", out, "--test", "0.1"}, "must be a number of triples, or a percentage such as 5%"},
 		{[]string{path, "--out", out, "--test", "-1"}, "must be a number of triples, or a percentage such as 5%"},
 	} {
@@ -175,6 +185,36 @@ func TestDataSplitRefuses(t *testing.T) {
 	cmd.SetErr(&bytes.Buffer{})
 	require.ErrorIs(t, cmd.ExecuteContext(ctx), context.Canceled)
 	requireFiles(t, dir)
+}
+
+// In the folder of the installed data sets, a new data set cannot have the name of a public one.
+func TestNewDataSetWithPublicName(t *testing.T) {
+	path, _ := tripleFile(t)
+	parent := t.TempDir()
+	existing, link := filepath.Join(parent, "data"), filepath.Join(parent, "link")
+	absent := filepath.Join(parent, "absent")
+	require.NoError(t, os.Mkdir(existing, 0o755))
+	require.NoError(t, os.Symlink(existing, link))
+	t.Chdir(parent)
+	for _, c := range []struct{ installed, out string }{
+		{existing, filepath.Join(existing, "nations")}, {existing, filepath.Join(link, "nations")},
+		{link, filepath.Join(existing, "nations")}, {absent, filepath.Join(absent, "nations")},
+		{"data", "data/nations"}, {existing, "./data/nations"}, {"absent", "absent/nations"},
+	} {
+		t.Setenv("MQUINE_DATA", c.installed)
+		for _, args := range [][]string{{"split", path}, {"make", "families"}, {"make", "zipf", "--entities", "100"}} {
+			_, _, err := data(t, append(args, "--out", c.out)...)
+			assert.EqualError(t, err,
+				"cannot write "+c.out+": nations is the name of a public data set; choose another name", "%v", c)
+		}
+	}
+	requireFiles(t, parent, "data", "link")
+	requireFiles(t, existing)
+	t.Setenv("MQUINE_DATA", existing)
+	for _, out := range []string{"nations", "data/my-nations"} {
+		_, _, err := data(t, "split", path, "--out", out)
+		assert.NoError(t, err)
+	}
 }
 
 // Commands that are given a file, or a folder with a file, name the command that makes splits.
