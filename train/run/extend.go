@@ -19,9 +19,10 @@ import (
 //
 // The run then ends with the same parameters as a run that had this number of epochs from the
 // start. Extend returns an error if that is impossible: if the learning rate decays towards the
-// last epoch, if the run stopped early, or if patience would count a validation that took place
-// only because its epoch was the last. Without patience, such a validation only matters for the best
-// checkpoint, which may then belong to an epoch that the longer run would not have validated.
+// last epoch, if the run stopped early or would have stopped after its last epoch, or if patience
+// would count a validation that took place only because its epoch was the last. Without patience,
+// such a validation only matters for the best checkpoint, which may then belong to an epoch that
+// the longer run would not have validated.
 //
 // Extend also refuses a trial of a search, because all trials must have the same number of epochs,
 // and a run that cannot continue on the backend.
@@ -82,8 +83,8 @@ func (r *Run) checkExtension(from, to int) error {
 	}
 	switch {
 	case c.Decay != recipe.NoDecay:
-		return fmt.Errorf("%s cannot be extended, because its learning rate decays to 0 over its %d epochs "+
-			"(decay: %s): start a new run with --epochs %d", r.Dir, from, c.Decay, to)
+		return fmt.Errorf("%s cannot be extended, because its learning rate depends on the number of epochs "+
+			"(decay: %s): start a new run with --epochs %d", r.Dir, c.Decay, to)
 	case r.progress.stopped != "":
 		return fmt.Errorf("%s cannot be extended, because it has %s", r.Dir, r.progress.stopped)
 	case to <= r.progress.epoch:
@@ -92,6 +93,9 @@ func (r *Run) checkExtension(from, to int) error {
 	case c.Patience > 0 && outOfTurn && r.progress.epoch == from:
 		return fmt.Errorf("%s cannot be extended, because patience would count the validation after epoch %d, "+
 			"which was the last (valid_every: %d): start a new run with --epochs %d", r.Dir, from, c.ValidEvery, to)
+	case r.patienceSpent():
+		return fmt.Errorf("%s cannot be extended, because patience would have stopped it after epoch %d: "+
+			"start a new run with --epochs %d", r.Dir, r.progress.epoch, to)
 	}
 	return nil
 }

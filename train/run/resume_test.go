@@ -388,7 +388,7 @@ func TestResumeWithOtherOptions(t *testing.T) {
 	falls := trainIn(t, data, c, machineOf(t, 1))
 	traintest.Change(t, filepath.Join(falls, ConfigFile), "\nepochs: 2\n", "\nepochs: 3\n")
 	assert.ErrorContains(t, resume(t, falls),
-		falls+" cannot be extended, because its learning rate decays to 0 over its 2 epochs")
+		falls+" cannot be extended, because its learning rate depends on the number of epochs (decay: cosine)")
 
 	// Before the first epoch writes a checkpoint, the user may change options.
 	fresh := filepath.Join(t.TempDir(), "fresh")
@@ -469,6 +469,28 @@ func TestResumeComparesFiles(t *testing.T) {
 	require.NoError(t, resume(t, dir))
 	require.NoError(t, resume(t, dir))
 	assert.Equal(t, 2, strings.Count(traintest.Contents(t, dir)[logName], "\n"))
+}
+
+// Opening a run writes the vocabularies that its checkpoints lack.
+func TestResumeWithoutVocabularies(t *testing.T) {
+	data := traintest.FamiliesFolder(t)
+	c := traintest.Small(2)
+	dir := trainIn(t, data, c, machineOf(t, 1))
+	files := traintest.Contents(t, dir)
+	for _, missing := range []string{"last/entities.tsv", "last/relations.tsv", "best/entities.tsv", "last/"} {
+		left := maps.Clone(files)
+		maps.DeleteFunc(left, func(name, _ string) bool { return strings.HasPrefix(name, missing) })
+		replaceAll(t, dir, left)
+		require.NoError(t, os.MkdirAll(filepath.Join(dir, lastName), 0o755))
+		require.NoError(t, resume(t, dir), missing)
+		assert.Equal(t, files, traintest.Contents(t, dir), missing)
+
+		replaceAll(t, dir, left)
+		require.NoError(t, os.MkdirAll(filepath.Join(dir, lastName), 0o755))
+		require.NoError(t, Extend(t.Context(), dir, traintest.Backend(t), 3))
+		require.NoError(t, resume(t, dir), missing)
+		assert.Equal(t, files["last/entities.tsv"], traintest.Contents(t, dir)["last/entities.tsv"])
+	}
 }
 
 // If a run folder is removed while in use, no part of it reappears.

@@ -35,6 +35,9 @@ const (
 
 	// parametersName is the file that contains the parameters and the metadata of a checkpoint.
 	parametersName = "model.safetensors"
+	// entitiesName and relationsName are the vocabularies of a checkpoint.
+	entitiesName  = "entities.tsv"
+	relationsName = "relations.tsv"
 )
 
 // Run is a training run in a folder:
@@ -142,21 +145,55 @@ func (r *Run) open(ctx context.Context, m train.Machine) error {
 		return err
 	}
 	r.sweep()
+	if err := r.writeVocabularies(); err != nil {
+		return err
+	}
 	switch {
 	case r.progress.epoch == 0:
 		return r.writeState(ctx)
-	case !r.hasLast():
+	case !r.has(lastName, parametersName):
 		return r.save(ctx, lastName)
 	}
 	return nil
 }
 
-// complete reports whether the run is finished and its last checkpoint exists.
-func (r *Run) complete() bool { return r.Finished() != "" && r.hasLast() }
+// complete reports whether the run is finished, its last checkpoint exists, and its checkpoints have
+// vocabularies.
+func (r *Run) complete() bool {
+	return r.Finished() != "" && r.has(lastName, parametersName) && r.missingVocabularies() == nil
+}
 
-func (r *Run) hasLast() bool {
-	_, err := os.Stat(r.path(lastName, parametersName))
+// has reports whether a file or a folder of the run exists.
+func (r *Run) has(name ...string) bool {
+	_, err := os.Stat(r.path(name...))
 	return err == nil
+}
+
+// missingVocabularies lists the vocabularies that the folders of the checkpoints lack, each as its folder and
+// its name.
+func (r *Run) missingVocabularies() (missing [][2]string) {
+	for _, dir := range []string{lastName, bestName} {
+		for _, name := range []string{entitiesName, relationsName} {
+			if r.has(dir) && !r.has(dir, name) {
+				missing = append(missing, [2]string{dir, name})
+			}
+		}
+	}
+	return missing
+}
+
+// writeVocabularies writes the vocabularies that the folders of the checkpoints lack.
+func (r *Run) writeVocabularies() error {
+	for _, file := range r.missingVocabularies() {
+		v := r.Graph.Entities
+		if file[1] == relationsName {
+			v = r.Graph.Relations
+		}
+		if err := kg.WriteVocabulary(r.path(file[:]...), v); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // checkData returns an error if the data set differs from the data set of the epochs so far.
@@ -218,6 +255,16 @@ func (r *Run) Finished() string {
 		return fmt.Sprintf("all %d epochs are done", r.progress.epoch)
 	}
 	return r.progress.stopped
+}
+
+// ReadFinished returns why the run in a folder is finished, or "" if it is not. It needs neither the data set
+// nor the lock.
+func ReadFinished(ctx context.Context, dir string) (string, error) {
+	r := &Run{Dir: filepath.Clean(dir)}
+	if _, err := r.read(ctx); err != nil {
+		return "", err
+	}
+	return r.Finished(), nil
 }
 
 // Epoch returns the number of epochs done.
@@ -287,12 +334,18 @@ func (r *Run) trainEpoch(ctx context.Context) (e train.Epoch, err error) {
 		}
 	}
 	e.ProcessorSeconds = (proc.ProcessorTime() - before).Seconds()
-	if c.Patience > 0 && r.progress.waited >= c.Patience {
+	if r.patienceSpent() && e.Epoch < c.Epochs {
 		r.progress.stopped = fmt.Sprintf(stoppedEarly+", after epoch %d: no better %v in %s",
 			e.Epoch, c.ValidMetric, text.Plural(c.Patience, "validation"))
 	}
 	r.log = append(r.log, e)
 	return e, r.keep(ctx, e)
+}
+
+// patienceSpent reports whether the last validations are as many without a better metric as patience
+// allows.
+func (r *Run) patienceSpent() bool {
+	return r.Recipe.Patience > 0 && r.progress.waited >= r.Recipe.Patience
 }
 
 // explain adds the path of the last checkpoint to an error, if there is such a checkpoint and the

@@ -222,7 +222,7 @@ func TestExtend(t *testing.T) {
 	assert.EqualError(t, extend(dir, 3), dir+" already has 4 epochs: set epochs (--epochs) to a larger number")
 	falls := trainIn(t, data, of(2, func(c *recipe.Recipe) { c.Decay = recipe.CosineDecay }), machineOf(t, 1))
 	assert.EqualError(t, extend(falls, 4), falls+" cannot be extended, because its "+
-		"learning rate decays to 0 over its 2 epochs (decay: cosine): start a new run with --epochs 4")
+		"learning rate depends on the number of epochs (decay: cosine): start a new run with --epochs 4")
 	fresh := filepath.Join(t.TempDir(), "fresh")
 	require.NoError(t, create(t, fresh, data, of(2, func(c *recipe.Recipe) { c.Decay = recipe.CosineDecay })))
 	assert.NoError(t, extend(fresh, 4), "before the first epoch")
@@ -231,6 +231,18 @@ func TestExtend(t *testing.T) {
 	early := trainIn(t, data, of(9, still), machineOf(t, 1))
 	assert.EqualError(t, extend(early, 12), early+" cannot be extended, because it has stopped early, "+
 		"after epoch 3: no better mrr/both/all in 2 validations")
+	// Patience ends with the last epoch, so the run has all its epochs but cannot have more.
+	spent := trainIn(t, data, of(3, still), machineOf(t, 1))
+	r, err = Open(t.Context(), spent, machineOf(t, 1))
+	require.NoError(t, err)
+	assert.Equal(t, "all 3 epochs are done", r.Finished())
+	require.NoError(t, r.Close())
+	refused := " cannot be extended, because patience would have stopped it after epoch 3: start a new run with " +
+		"--epochs 4"
+	assert.EqualError(t, extend(spent, 4), spent+refused)
+	undo := traintest.Change(t, filepath.Join(spent, ConfigFile), "\nepochs: 3\n", "\nepochs: 4\n")
+	assert.ErrorContains(t, resume(t, spent), spent+refused)
+	undo()
 	patient := trainIn(t, data, of(3, func(c *recipe.Recipe) { c.ValidEvery, c.Patience = 2, 4 }), machineOf(t, 1))
 	assert.ErrorContains(t, extend(patient, 5), patient+" cannot be extended, because patience "+
 		"would count the validation after epoch 3, which was the last (valid_every: 2): "+
@@ -249,6 +261,9 @@ func TestEarlyStop(t *testing.T) {
 		r, err := Open(t.Context(), dir, machineOf(t, 2))
 		require.NoError(t, err)
 		assert.Equal(t, want, r.Finished())
+		read, err := ReadFinished(t.Context(), dir)
+		require.NoError(t, err)
+		assert.Equal(t, want, read)
 		epoch, best := r.Best()
 		assert.Equal(t, 1, epoch)
 		assert.Positive(t, best)
