@@ -1,10 +1,12 @@
 package recipe
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
 
+	"github.com/mquine/mquine/internal/text"
 	"github.com/mquine/mquine/model"
 )
 
@@ -41,7 +43,16 @@ func (r *Recipe) Unused() map[string]string {
 		{r.hasCross(), fmt.Sprintf("model %s", r.Model), []string{"init_cross"}},
 		{r.Optimiser == Adam, fmt.Sprintf("optimiser %s", r.Optimiser), []string{"beta1", "beta2"}},
 		{r.Optimiser != SGD, "optimiser sgd", []string{"epsilon"}},
+		{
+			r.Warmup < float64(r.Epochs), fmt.Sprintf("warmup %v of %s", r.Warmup, text.Plural(r.Epochs, "epoch")),
+			[]string{"decay"},
+		},
 		{r.ValidEvery > 0, "valid_every 0", []string{"valid_metric", "patience"}},
+		// The first validation is the best so far, and nothing stops after the last.
+		{
+			r.ValidEvery == 0 || r.Patience < r.validations()-1, text.Plural(r.validations(), "validation"),
+			[]string{"patience"},
+		},
 		// Independent negatives are scored without matrix products.
 		{r.Negatives != IndependentNegatives, "negatives independent", []string{"products"}},
 	} {
@@ -52,6 +63,14 @@ func (r *Recipe) Unused() map[string]string {
 		}
 	}
 	return unused
+}
+
+// validations returns the number of epochs that a run with r validates unless it stops early.
+func (r *Recipe) validations() int {
+	if r.ValidEvery == 0 {
+		return 0
+	}
+	return (r.Epochs + r.ValidEvery - 1) / r.ValidEvery
 }
 
 // startsWithGamma reports whether the model's hyper-parameters contain the margin γ.
@@ -81,11 +100,16 @@ func (r *Recipe) hasCross() bool {
 	return err == nil && slices.ContainsFunc(parameters, is)
 }
 
-// Effective returns r with the default values of the options in Unused, and with no regulariser if its
-// weight is 0. Runs with r and with the result have the same parameters.
+// Effective returns r with the default values of the options in Unused, with no regulariser if its
+// weight is 0, and with the smallest EMA that averages all epochs equally if r's EMA does. Runs with r and
+// with the result have the same parameters.
 func (r Recipe) Effective() Recipe {
 	if r.LambdaReg == 0 {
 		r.Regulariser = model.NoPenalty
+	}
+	// Up to epoch 1/(1 − a), the moving average is the plain mean.
+	if mean := 1 - 1/float64(r.Epochs); r.EMA > 0 && r.EMA >= mean {
+		r.EMA = cmp.Or(mean, 0.5) // any value is the mean of one epoch, but 0 would turn the average off
 	}
 	unused := r.Unused()
 	for _, d := range declarations {

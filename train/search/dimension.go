@@ -177,9 +177,27 @@ func (d *dimension) draw(rng *rand.Rand) string {
 	if d.whole {
 		x = math.Floor(x)
 	} else {
-		x, _ = strconv.ParseFloat(strconv.FormatFloat(x, 'g', 3, 64), 64)
+		x = rounded(x)
 	}
-	return d.text(max(d.min, min(x, d.max)))
+	return d.text(d.clamp(x))
+}
+
+// rounded rounds a number to three significant digits.
+func rounded(x float64) float64 {
+	x, _ = strconv.ParseFloat(strconv.FormatFloat(x, 'g', 3, 64), 64)
+	return x
+}
+
+func (d *dimension) clamp(x float64) float64 { return max(d.min, min(x, d.max)) }
+
+// check returns an error if all draws from a range are rounded to the same value.
+func (d *dimension) check() error {
+	if d.choices != nil || d.whole || d.clamp(rounded(d.min)) != d.clamp(rounded(d.max)) {
+		return nil
+	}
+	return fmt.Errorf("%s: a search rounds draws to three significant digits, so it would only try %s between min %s "+
+		"and max %s: widen the range, or list values, as in {choice: [%[3]s, %[4]s]}",
+		d.key, d.text(d.clamp(rounded(d.min))), d.text(d.min), d.text(d.max))
 }
 
 // set sets the option of c to a value of the dimension.

@@ -81,7 +81,8 @@ type Trial struct {
 func (t Trial) Trained() int { return cmp.Or(t.StoppedAfter, t.Epochs) }
 
 // Create creates the folder of a new search, which must not exist. It returns an error if the search
-// would never try one of the choices of an open option, because all recipes with it are invalid.
+// would never try one of the choices of an open option, because all recipes with it are invalid, or if a
+// range has a single value after rounding. It ignores p.SameTrial and p.Fingerprint.
 func Create(dir string, g *kg.Graph, s *Space, p Plan) error {
 	if len(g.Splits[kg.Valid]) == 0 {
 		return fmt.Errorf("data set %s has no validation triples, but the search compares trials on the validation "+
@@ -91,8 +92,11 @@ func Create(dir string, g *kg.Graph, s *Space, p Plan) error {
 	if err != nil {
 		return err
 	}
-	s.triples = len(g.Splits[kg.Train])
-	job, _, err := newScheduler(s, p.Seed, rungs, p.Trials).next()
+	if err := s.checkRanges(); err != nil {
+		return err
+	}
+	s.triples, p.SameTrial = len(g.Splits[kg.Train]), sameTrial
+	job, _, err := newScheduler(s, &p, rungs).next()
 	if err != nil {
 		return err
 	}
@@ -195,7 +199,7 @@ func (f *Folder) open(ctx context.Context) error {
 		return err
 	}
 	f.Space.triples = len(f.Graph.Splits[kg.Train])
-	f.scheduler = newScheduler(f.Space, f.Plan.Seed, f.Rungs, f.Plan.Trials)
+	f.scheduler = newScheduler(f.Space, &f.Plan, f.Rungs)
 	atomicfile.Sweep(f.Dir)
 	return f.replay(ctx)
 }
@@ -393,11 +397,26 @@ func (f *Folder) train(ctx context.Context, job Job) (trial Trial, err error) {
 	return trial, nil
 }
 
-// Exhausted reports whether the search is complete because the space has no other valid recipe, and not
-// because it has its largest number of trials. Run must have returned nil.
+// Exhausted reports whether the search is complete because its draws give no new valid recipe, and
+// not because it has its largest number of trials. Run must have returned nil.
 func (f *Folder) Exhausted() bool {
 	return f.Plan.Trials == 0 || len(f.scheduler.recipes) < f.Plan.Trials
 }
+
+// LostRungs returns the number of rungs that the search lacks only because a rung must be at a validated
+// epoch.
+func (f *Folder) LostRungs() int {
+	c := f.Space.fixed
+	c.ValidEvery = 1
+	rungs, err := rungsOf(c, f.Plan.Rungs)
+	if err != nil {
+		panic(err) // c validates
+	}
+	return len(rungs) - len(f.Rungs)
+}
+
+// ValidEvery returns the number of epochs from one validation of a trial to the next.
+func (f *Folder) ValidEvery() int { return f.Space.fixed.ValidEvery }
 
 // Recipe returns the recipe of a trial. Trials are numbered from 1.
 func (f *Folder) Recipe(trial int) recipe.Recipe { return f.scheduler.recipes[trial-1] }
@@ -469,23 +488,27 @@ func BestRun(ctx context.Context, dir string) (string, error) {
 			"continue it with mquine tune --resume %[1]s", dir)
 	}
 	if trials[0].Failed != "" {
-		return "", failedError(dir, trials)
+		return "", failedError(dir, trials, "")
 	}
 	return run.TrialDir(dir, trials[0].Trial), nil
 }
 
 // failedError returns the error for a search in the folder dir whose trials so far have all failed before
 // the first rung.
-func failedError(dir string, trials []Trial) error {
+// advice follows the advice to search a different space.
+func failedError(dir string, trials []Trial, advice string) error {
 	first := trials[0]
 	return fmt.Errorf("the search in %s has no result, because no trial so far succeeded: search a different space in "+
-		"a new folder (trial %d failed: %s)", dir, first.Trial, first.Failed)
+		"a new folder%s (trial %d failed: %s)", dir, advice, first.Trial, first.Failed)
 }
 
 // Err returns an error if all trials so far have failed before the first rung.
 func (f *Folder) Err() error {
 	if trials := f.Ranked(); len(trials) > 0 && trials[0].Failed != "" {
-		return failedError(f.Dir, trials)
+		if f.Exhausted() {
+			return failedError(f.Dir, trials, "")
+		}
+		return failedError(f.Dir, trials, ", or continue it with a larger --trials")
 	}
 	return nil
 }

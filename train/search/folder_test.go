@@ -215,6 +215,28 @@ func TestCreateRefusesChoices(t *testing.T) {
 	require.NoError(t, create("batch: {choice: [8, 128]}\n"+manyNegatives))
 }
 
+// A new search refuses a range in which all draws have the same value. A search from an earlier version
+// may have such a range.
+func TestCreateRefusesRanges(t *testing.T) {
+	data := traintest.FamiliesFolder(t)
+	for text, want := range map[string]string{
+		"beta2: {min: 0.9991, max: 0.9994}\n": "beta2: a search rounds draws to three significant digits, so it " +
+			"would only try 0.9991 between min 0.9991 and max 0.9994: widen the range, or list values, as in " +
+			"{choice: [0.9991, 0.9994]}",
+		"learning_rate: {min: 0.0123401, max: 0.0123402, scale: log}\n": "so it would only try 0.0123401 between",
+		"beta2: {min: 0.9991, max: 0.9996}\n":                           "",
+		"batch: {min: 12345, max: 12346}\n":                             "",
+	} {
+		s := space(t, "dim: {choice: [3, 4]}\n"+text)
+		err := Create(filepath.Join(t.TempDir(), "search"), traintest.OpenGraph(t, data), s, Plan{Data: data, Rungs: 1})
+		if want == "" {
+			assert.NoError(t, err)
+		} else {
+			assert.ErrorContains(t, err, want)
+		}
+	}
+}
+
 func TestOpenRefuses(t *testing.T) {
 	dir := createFolder(t, folderSpace, Plan{Seed: 3, Rungs: 2, Trials: 2})
 	open := func() error {

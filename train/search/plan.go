@@ -22,12 +22,24 @@ type Plan struct {
 	Rungs  int
 	Trials int           // largest number; 0 for no limit
 	Budget time.Duration // 0 for no limit; the caller of Folder.Run enforces it
+	// SameTrial is the version of the rule that decides which recipes are the same trial, so that a search
+	// from an earlier version keeps its trials. It is 0 in searches that do not name it, and sameTrial in
+	// new ones.
+	SameTrial int
 	// Fingerprint identifies the data set that was passed to Create. It is nil in searches from
 	// earlier versions.
 	Fingerprint run.Fingerprint
 }
 
-// options returns the settings that search.yaml contains.
+// sameTrial is the rule of new searches: recipes with the same recipe.Recipe.Effective are the same trial. A
+// change to Effective needs a new rule. In rule 0, an ineffective decay or patience, or a larger EMA with
+// the same effect, made a different trial.
+const sameTrial = 1
+
+// sameTrialKey is the key of the rule in search.yaml. Earlier versions did not write it.
+const sameTrialKey = "same_trial"
+
+// options returns the settings that search.yaml must contain.
 func (p *Plan) options() []setting.Setting {
 	return []setting.Setting{
 		{Key: run.DataKey, Help: "the data set: its name, or its folder", Value: (*dataName)(&p.Data)},
@@ -40,10 +52,22 @@ func (p *Plan) options() []setting.Setting {
 	}
 }
 
+func (p *Plan) rule() setting.Setting {
+	return setting.Setting{
+		Key: sameTrialKey, Help: "version of the rule that decides which options are the same trial",
+		Value: setting.Whole(&p.SameTrial, 0, sameTrial),
+	}
+}
+
 // yaml returns the contents of search.yaml.
 func (p *Plan) yaml() ([]byte, error) {
 	text, err := run.DataLine(p.Data)
 	text = append(text, setting.YAML(p.options()[1:], func(o setting.Setting) string { return o.Value.String() })...)
+	if p.SameTrial != 0 {
+		text = append(text, setting.YAML([]setting.Setting{p.rule()}, func(o setting.Setting) string {
+			return o.Value.String()
+		})...)
+	}
 	if len(p.Fingerprint) == 0 {
 		return text, err
 	}
@@ -68,7 +92,7 @@ func (p *Plan) read(r io.Reader, name string) error {
 		if key.Value == fingerprintKey {
 			return p.readFingerprint(value, name)
 		}
-		o, err := setting.Find(options, key, name, fingerprintKey)
+		o, err := setting.Find(append(options, p.rule()), key, name, fingerprintKey)
 		if err != nil {
 			return err
 		}

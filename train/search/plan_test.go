@@ -12,6 +12,7 @@ import (
 func TestPlan(t *testing.T) {
 	for _, want := range []Plan{
 		{Data: "umls", Seed: 1, Rungs: 3},
+		{Data: "umls", Seed: 1, Rungs: 3, SameTrial: sameTrial},
 		{Data: "/a b/\"c\"\u202e\u009b\x7f\n", Seed: 1<<64 - 1, Rungs: 20, Trials: 9, Budget: 90 * time.Minute},
 	} {
 		text, err := want.yaml()
@@ -20,7 +21,7 @@ func TestPlan(t *testing.T) {
 		require.NoError(t, got.read(strings.NewReader(string(text)), "x.yaml"))
 		assert.Equal(t, want, got)
 	}
-	// Earlier versions wrote no fingerprint.
+	// Earlier versions wrote neither same_trial nor fingerprint.
 	text, err := (&Plan{Data: "umls", Seed: 1, Rungs: 3, Budget: time.Hour}).yaml()
 	require.NoError(t, err)
 	assert.Equal(t, `# the data set: its name, or its folder
@@ -44,6 +45,7 @@ func TestPlanErrors(t *testing.T) {
 		"data: umls\nseed: 1\n":                 "x.yaml: rungs is missing (number of rungs): restore the file",
 		whole + "seed: 2\n":                     "x.yaml:6: duplicate key seed, first on line 2",
 		whole + "budgte: 2h\n":                  `x.yaml:6: unknown option "budgte": the nearest is budget`,
+		whole + "same_trial: 2\n":               "x.yaml:6: same_trial \"2\": must be a whole number from 0 to 1",
 		"data: [umls]\n":                        "x.yaml:1: data needs a single value",
 		"data:\n":                               `x.yaml:1: data "": must be the name of a data set, or its folder`,
 		"seed: -1\n":                            `x.yaml:1: seed "-1": must be a whole number from 0 to 2⁶⁴ − 1`,

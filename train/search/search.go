@@ -22,9 +22,10 @@ type scheduler struct {
 	seed  uint64
 	rungs []int // epochs, ascending
 	limit int   // largest number of trials; 0 for no limit
+	rule  int   // Plan.SameTrial
 
 	recipes []recipe.Recipe        // recipe of trial i+1
-	drawn   map[recipe.Recipe]bool // Effective recipes of the trials
+	drawn   map[recipe.Recipe]bool // keys of the trials
 	reached []map[int]*outcome     // outcomes of trial i+1, by epochs
 }
 
@@ -63,9 +64,20 @@ func rungsOf(c recipe.Recipe, n int) ([]int, error) {
 	return rungs, nil
 }
 
-// newScheduler returns a scheduler of at most limit trials, or with no limit if limit is 0.
-func newScheduler(space *Space, seed uint64, rungs []int, limit int) *scheduler {
-	return &scheduler{space: space, seed: seed, rungs: rungs, limit: limit, drawn: map[recipe.Recipe]bool{}}
+// newScheduler returns a scheduler of the trials of a plan.
+func newScheduler(space *Space, p *Plan, rungs []int) *scheduler {
+	return &scheduler{
+		space: space, seed: p.Seed, rungs: rungs, limit: p.Trials, rule: p.SameTrial, drawn: map[recipe.Recipe]bool{},
+	}
+}
+
+// key returns a recipe that is the same for all recipes that are the same trial.
+func (s *scheduler) key(c recipe.Recipe) recipe.Recipe {
+	key := c.Effective()
+	if s.rule == 0 {
+		key.Decay, key.Patience, key.EMA = c.Decay, c.Patience, c.EMA
+	}
+	return key
 }
 
 // next returns the next job, or false if the search is complete. It returns the same job until
@@ -85,22 +97,22 @@ func (s *scheduler) next() (Job, bool, error) {
 	return job, ok, nil
 }
 
-// draws is the number of recipes that a search draws before it gives up looking for a new valid
+// Draws is the number of recipes that a search draws before it gives up looking for a new valid
 // one.
-const draws = 1000
+const Draws = 1000
 
 // draw returns the recipe of the next trial, or false if it finds no new one. A recipe that differs
 // from an earlier one only in options without effect is not new.
 func (s *scheduler) draw() (recipe.Recipe, bool, error) {
-	for try := range draws {
+	for try := range Draws {
 		c := s.space.draw(s.seed, len(s.recipes)+1, try)
-		if s.space.check(&c) == nil && !s.drawn[c.Effective()] {
+		if s.space.check(&c) == nil && !s.drawn[s.key(c)] {
 			return c, true, nil
 		}
 	}
 	if len(s.recipes) == 0 {
 		return recipe.Recipe{}, false,
-			fmt.Errorf("none of %d recipes drawn from the space is valid: %w", draws, s.space.invalid(s.seed))
+			fmt.Errorf("none of %d recipes drawn from the space is valid: %w", Draws, s.space.invalid(s.seed))
 	}
 	return recipe.Recipe{}, false, nil
 }
@@ -151,7 +163,7 @@ func (s *scheduler) ranked(rung int) []int {
 func (s *scheduler) report(job Job, value float64, failed bool) {
 	if job.Trial > len(s.recipes) {
 		s.recipes = append(s.recipes, job.Recipe)
-		s.drawn[job.Recipe.Effective()] = true
+		s.drawn[s.key(job.Recipe)] = true
 		s.reached = append(s.reached, map[int]*outcome{})
 	}
 	s.reached[job.Trial-1][job.Epochs] = &outcome{value, failed}

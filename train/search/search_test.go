@@ -71,14 +71,15 @@ func TestSearch(t *testing.T) {
 		// The earlier trial wins a tie.
 		{"ties", []int{1, 3}, 3, 20, func(int, int) float64 { return 0.5 }, "1@1 2@1 3@1 1@3 end"},
 	} {
-		s := newScheduler(open, 1, test.rungs, test.limit)
+		s := newScheduler(open, &Plan{Seed: 1, Trials: test.limit}, test.rungs)
 		assert.Equal(t, test.want, searched(t, s, test.jobs, test.value), test.name)
 	}
 }
 
 // A search draws each recipe once, skips invalid recipes, and ends when there are no more.
 func TestSearchOfFiniteSpace(t *testing.T) {
-	s := newScheduler(space(t, "dim: {min: 3, max: 5}\nloss: {choice: [softmax, bce]}\n"), 1, []int{1}, 0)
+	plan := &Plan{Seed: 1, SameTrial: sameTrial}
+	s := newScheduler(space(t, "dim: {min: 3, max: 5}\nloss: {choice: [softmax, bce]}\n"), plan, []int{1})
 	assert.Equal(t, "1@1 2@1 3@1 4@1 5@1 6@1 end", searched(t, s, 99, func(int, int) float64 { return 0 }))
 	seen := map[string]bool{}
 	for _, c := range s.recipes {
@@ -87,24 +88,31 @@ func TestSearchOfFiniteSpace(t *testing.T) {
 	assert.Len(t, seen, 6)
 
 	some := space(t, "negatives: independent\nfilter: {choice: [true, false]}\nz_samples: {choice: [0, 4]}\n")
-	s = newScheduler(some, 1, []int{1}, 0)
+	s = newScheduler(some, plan, []int{1})
 	assert.Equal(t, "1@1 2@1 3@1 end", searched(t, s, 99, func(int, int) float64 { return 0 }))
 	for _, c := range s.recipes {
 		assert.NoError(t, c.Check())
 	}
 	// Recipes that differ only in options without effect are the same: 1vsall ignores negative_count.
 	text := "negatives: {choice: [1vsall, shared]}\nnegative_count: {choice: [16, 64, 256]}\n"
-	s = newScheduler(space(t, text), 1, []int{1}, 0)
+	s = newScheduler(space(t, text), plan, []int{1})
 	assert.Equal(t, "1@1 2@1 3@1 4@1 end", searched(t, s, 99, func(int, int) float64 { return 0 }))
 
-	s = newScheduler(space(t, "negatives: independent\nz_samples: {choice: [3, 4]}\n"), 1, []int{1}, 0)
+	// A search from an earlier version keeps the trials that no rule called the same.
+	text = "epochs: 2\nwarmup: 3\ndecay: {choice: [none, linear]}\nema: {choice: [0.4, 0.8, 0.9]}\n"
+	for rule, want := range []string{"1@1 2@1 3@1 4@1 5@1 6@1 end", "1@1 2@1 end"} {
+		s = newScheduler(space(t, text), &Plan{Seed: 1, SameTrial: rule}, []int{1})
+		assert.Equal(t, want, searched(t, s, 99, func(int, int) float64 { return 0 }))
+	}
+
+	s = newScheduler(space(t, "negatives: independent\nz_samples: {choice: [3, 4]}\n"), plan, []int{1})
 	_, _, err := s.next()
 	assert.ErrorContains(t, err, "none of 1000 recipes drawn from the space is valid: z_samples: ")
 }
 
 func TestSearchSeeds(t *testing.T) {
 	configs := func(seed uint64, text string) []recipe.Recipe {
-		s := newScheduler(space(t, text), seed, []int{1}, 0)
+		s := newScheduler(space(t, text), &Plan{Seed: seed, SameTrial: sameTrial}, []int{1})
 		searched(t, s, 5, func(int, int) float64 { return 0 })
 		return s.recipes
 	}

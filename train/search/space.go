@@ -140,13 +140,23 @@ func (s *Space) check(c *recipe.Recipe) error { return cmp.Or(c.Check(), c.Check
 // invalid returns nil if one of the first recipes that a search draws is valid. Otherwise it returns the
 // error of the last of them.
 func (s *Space) invalid(seed uint64) (reason error) {
-	for try := range draws {
+	for try := range Draws {
 		c := s.draw(seed, 1, try)
 		if reason = s.check(&c); reason == nil {
 			return nil
 		}
 	}
 	return reason
+}
+
+// checkRanges returns an error if a range has a single value after rounding.
+func (s *Space) checkRanges() error {
+	for _, d := range s.open {
+		if err := d.check(); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // checkChoices returns an error if a choice occurs only in invalid recipes. A search never tries such a
@@ -159,7 +169,7 @@ func (s *Space) checkChoices(seed uint64) error {
 			with.open[i].choices = []string{choice}
 			if reason := with.invalid(seed); reason != nil {
 				return fmt.Errorf("the search would never try %s: %s, because none of %d recipes drawn with it is "+
-					"valid (%w): remove it, or change the other options of the space", d.key, choice, draws, reason)
+					"valid (%w): remove it, or change the other options of the space", d.key, choice, Draws, reason)
 			}
 		}
 	}
@@ -192,7 +202,16 @@ var usageKeys = []string{
 // Unused returns the keys of the open options that have no effect on any trial.
 func (s *Space) Unused() []string {
 	keys := s.Open()
+	open := map[string]bool{}
+	for _, key := range keys {
+		open[key] = true
+	}
 	for c := range s.corners(usageKeys) {
+		// The corners lack the smallest warmup and the smallest patience, with which decay and patience act first.
+		if open["warmup"] {
+			c.Warmup = 0
+		}
+		c.Patience = 1
 		unused := c.Unused()
 		keys = slices.DeleteFunc(keys, func(key string) bool { return unused[key] == "" })
 	}

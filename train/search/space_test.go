@@ -202,6 +202,10 @@ func TestSpaceUnused(t *testing.T) {
 		},
 		"gamma: {choice: [1, 2]}\nmodel: {choice: [mquine, complex]}\n":                        {"gamma"},
 		"gamma: {choice: [1, 2]}\nmodel: {choice: [mquine, rotate]}\n":                         {},
+		"epochs: 3\nwarmup: 3\ndecay: {choice: [none, linear]}\n":                              {"decay"},
+		"epochs: 3\nwarmup: {choice: [2, 3]}\ndecay: {choice: [none, linear]}\n":               {},
+		"epochs: 9\nvalid_every: 5\npatience: {choice: [0, 5]}\ndim: {choice: [3, 4]}\n":       {"patience"},
+		"epochs: 9\nvalid_every: 1\npatience: {choice: [1, 50]}\n":                             {},
 		"reg_warmup: {choice: [1, 2]}\nlambda_reg: 0\n":                                        {"reg_warmup"},
 		"reg_warmup: {choice: [1, 2]}\nlambda_reg: {choice: [0, 1]}\nregulariser: frobenius\n": {},
 	} {
