@@ -72,7 +72,7 @@ Presets:
   mquine train --data wn18rr --preset paper --epochs 20 --out ./wn18rr
   mquine train --data umls --model rotate
   mquine train --resume ./wn18rr
-  mquine train --resume ./codex-s --epochs 60
+  mquine train --resume ./codex-s --epochs 90
   mquine train --preset paper:fb15k-237 --print-config
   mquine eval ./codex-s/best --data codex-s`,
 		Args:    noArgs,
@@ -302,6 +302,9 @@ func (t *training) noteUnused(cmd *cobra.Command, c recipe.Recipe, log io.Writer
 		if reason, found := unused[o.Key]; found && cmd.Flags().Changed(o.Flag()) {
 			printNote(log, "--%s has no effect with %s", o.Flag(), reason)
 		}
+	}
+	if c.ZSamples > 0 && c.LambdaZ == 0 && (cmd.Flags().Changed("z-samples") || cmd.Flags().Changed("lambda-z")) {
+		printNote(log, "the Z-samples have weight 0 (lambda_z), so they only take time: set --z-samples 0")
 	}
 }
 

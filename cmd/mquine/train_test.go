@@ -116,6 +116,11 @@ func TestTrainNotesUnusedFlags(t *testing.T) {
 	assert.Contains(t, o.stderr, "note: --negative-count has no effect with negatives kvsall\n"+
 		"note: --adversarial has no effect with loss softmax\n")
 	assert.NotContains(t, o.stderr, "beta1")
+	o = succeed(t, "train", "--data", w.data, "--out", w.path("other"), "--model", "complex", "--dim", "4",
+		"--epochs", "1", "--warmup", "5", "--decay", "cosine", "--z-samples", "3", "--lambda-z", "0", "--patience", "5")
+	assert.Contains(t, o.stderr, "note: --decay has no effect with warmup 5 of 1 epoch\n"+
+		"note: --patience has no effect with 1 validation\n"+
+		"note: the Z-samples have weight 0 (lambda_z), so they only take time: set --z-samples 0\n")
 }
 
 func TestTrainOptions(t *testing.T) {

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strconv"
 	"strings"
 	"time"
 
@@ -223,7 +224,12 @@ func (t *tuning) run(ctx context.Context, cmd *cobra.Command, log io.Writer) (er
 		defer cancel()
 	}
 	show.folder = folder
-	printLine(log, "searching %s on %s in %s", strings.Join(folder.Space.Open(), ", "), folder.Graph.Name, dir)
+	printLine(log, "searching %s on %s in %s; %s", strings.Join(folder.Space.Open(), ", "), folder.Graph.Name, dir,
+		describeRungs(folder.Rungs))
+	if lost := folder.LostRungs(); lost > 0 && t.resume == "" {
+		printNote(log, "valid_every %d costs %s, because rungs are at validated epochs: lower it", folder.ValidEvery(),
+			text.Plural(lost, "rung"))
+	}
 	writeNotes(log, folder.Graph.Notes)
 	err = folder.Run(limited)
 	show.meter.clear()
@@ -234,7 +240,7 @@ func (t *tuning) run(ctx context.Context, cmd *cobra.Command, log io.Writer) (er
 	if stopped {
 		show.interrupted()
 	} else if folder.Exhausted() {
-		printLine(log, "the search is complete: the space has no other valid recipe")
+		printLine(log, "the search is complete: %d draws gave no new valid recipe", search.Draws)
 	} else {
 		printLine(log, "the search is complete with %s; a larger --trials continues it",
 			text.Plural(folder.Plan.Trials, "trial"))
@@ -252,6 +258,18 @@ func (t *tuning) run(ctx context.Context, cmd *cobra.Command, log io.Writer) (er
 		return folder.Err()
 	}
 	return ctx.Err()
+}
+
+// describeRungs lists the epochs of the rungs.
+func describeRungs(rungs []int) string {
+	if len(rungs) == 1 {
+		return fmt.Sprintf("rung at epoch %d", rungs[0])
+	}
+	epochs := make([]string, len(rungs))
+	for i, epoch := range rungs {
+		epochs[i] = strconv.Itoa(epoch)
+	}
+	return "rungs at epochs " + strings.Join(epochs, ", ")
 }
 
 // tuningLog shows the progress of a search.

@@ -10,6 +10,7 @@ import (
 
 	"github.com/mquine/mquine/internal/text"
 	"github.com/mquine/mquine/metrics"
+	"github.com/mquine/mquine/train/run"
 	"github.com/mquine/mquine/train/search"
 )
 
@@ -29,6 +30,7 @@ type searchResult struct {
 
 	folder      *search.Folder
 	interrupted bool // the message about the interruption says how to continue
+	unfinished  bool // the run of the best trial can continue
 }
 
 func newSearchResult(ctx context.Context, s *search.Folder, stopped bool) *searchResult {
@@ -44,6 +46,8 @@ func newSearchResult(ctx context.Context, s *search.Folder, stopped bool) *searc
 		if _, err := os.Stat(checkpoint); err == nil {
 			o.BestCheckpoint = checkpoint
 		}
+		finished, err := run.ReadFinished(context.WithoutCancel(ctx), s.RunDir(o.Trials[0].Trial))
+		o.unfinished = err == nil && finished == ""
 	}
 	return o
 }
@@ -115,7 +119,7 @@ func (o *searchResult) remarks() []string {
 			line("Best trial: %d. Its checkpoint %s was removed.", best.Trial, filepath.Join(dir, "best"))
 		} else {
 			line("Best trial: %d. Its checkpoint is %s.", best.Trial, o.BestCheckpoint)
-			if !diverged && best.Trained() == best.Epochs && best.Epochs < s.Rungs[len(s.Rungs)-1] {
+			if !diverged && o.unfinished {
 				line("To finish its run:")
 				line("  %s", shellCommand("mquine", "train", "--resume", dir))
 			}

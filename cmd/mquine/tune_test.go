@@ -38,13 +38,38 @@ func TestTuneStopsEarly(t *testing.T) {
 	assert.Regexp(t, `validation split, with [2-8] of 9 epochs\n`,
 		string(must1(os.ReadFile(filepath.Join(dir, "best.yaml")))))
 	assert.NotContains(t, o.stdout, "To finish its run")
+
+	// A trial that stops at a rung is finished, too, also before the search continues it.
+	dir = filepath.Join(t.TempDir(), "search")
+	succeed(t, "tune", "--data", smallFamilies(t), "--out", dir, "--trials", "1", "--rungs", "2", "--space",
+		spaceFile(t, "dim: {choice: [4, 5]}\nepochs: 6\nvalid_every: 1\npatience: 1\nlearning_rate: 0\n"))
+	trials := filepath.Join(dir, "trials.jsonl")
+	first, _, _ := strings.Cut(string(must1(os.ReadFile(trials))), "\n")
+	require.NotContains(t, first, "stopped_after")
+	require.NoError(t, os.WriteFile(trials, []byte(first+"\n"), 0o600))
+	o = succeed(t, "tune", "--resume", dir, "--budget", "1ns")
+	assert.Regexp(t, `\n +1 +2 +0\.\d{4} `, o.stdout)
+	assert.NotContains(t, o.stdout, "To finish its run")
+}
+
+// The first lines of a search list its rungs. A note says if valid_every costs some.
+func TestTuneRungs(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "search")
+	args := []string{"tune", "--data", smallFamilies(t), "--out", dir, "--trials", "1", "--rungs", "3", "--space",
+		spaceFile(t, "dim: {choice: [3, 4]}\nepochs: 9\nvalid_every: 9\n")}
+	first := "searching dim on families in " + dir + "; rung at epoch 9\n"
+	note := "note: valid_every 9 costs 2 rungs, because rungs are at validated epochs: lower it\n"
+	assert.Contains(t, succeed(t, args...).stderr, first+note)
+	o := succeed(t, "tune", "--resume", dir)
+	assert.Contains(t, o.stderr, first)
+	assert.NotContains(t, o.stderr, "note: valid_every")
 }
 
 func TestTune(t *testing.T) {
 	data, dir := smallFamilies(t), filepath.Join(t.TempDir(), "search")
 	o := succeed(t, "tune", "--data", data, "--space", spaceFile(t, smallSpace), "--trials", "3", "--rungs", "2",
 		"--out", dir)
-	assert.Contains(t, o.stderr, "searching batch, learning_rate on families in "+dir+"\n")
+	assert.Contains(t, o.stderr, "searching batch, learning_rate on families in "+dir+"; rungs at epochs 2, 4\n")
 	assert.Regexp(t, `\ntrial 3  epoch 2/4  mrr/both/all 0\.\d{4}  best( 0\.\d{4} \(trial \d\))?\n`, o.stderr)
 	complete := "\nthe search is complete with 3 trials; a larger --trials continues it\n"
 	assert.Contains(t, o.stderr, complete)
@@ -107,10 +132,11 @@ func TestTuneWithoutSuccess(t *testing.T) {
 	space := spaceFile(t, "model: rescal\noptimiser: sgd\ndim: 16\nepochs: 40\nbatch: 32\n"+
 		"learning_rate: {min: 900, max: 1000}\n")
 	o := mquine(t, "tune", "--data", data, "--space", space, "--trials", "2", "--rungs", "1", "--out", dir)
-	sentence := "the search in " + dir + " has no result, because no trial so far succeeded: search a different space"
+	sentence := "the search in " + dir + " has no result, because no trial so far succeeded: search a different " +
+		"space in a new folder"
 	assert.Equal(t, exitFailed, o.status)
 	assert.Equal(t, "No trial has succeeded: 2 trials failed.\n", o.stdout)
-	assert.Contains(t, o.stderr, sentence)
+	assert.Contains(t, o.stderr, sentence+", or continue it with a larger --trials (trial ")
 	mquine(t, "eval", dir, "--data", data).requireSentence(t, exitFailed, sentence)
 }
 
@@ -121,7 +147,7 @@ func TestTuneNotesUnusedOptions(t *testing.T) {
 		"negative_count: {choice: [16, 64, 256]}\n")
 	o := succeed(t, "tune", "--data", smallFamilies(t), "--space", space, "--trials", "3", "--rungs", "1", "--out", dir)
 	assert.Contains(t, o.stderr, "note: negative_count has no effect on any trial of this space\n")
-	assert.Contains(t, o.stderr, "\nthe search is complete: the space has no other valid recipe\n")
+	assert.Contains(t, o.stderr, "\nthe search is complete: 1000 draws gave no new valid recipe\n")
 	assert.Equal(t, 1, strings.Count(string(must1(os.ReadFile(filepath.Join(dir, "trials.jsonl")))), "\n"))
 }
 
