@@ -235,7 +235,7 @@ func TestTrialsShareTheGraph(t *testing.T) {
 // A search from an earlier version, whose files contain former names of options, resumes with the
 // same trials.
 func TestFolderOfFormerNames(t *testing.T) {
-	const space = "dim: 4\nbatch: 128\nepochs: 1\nnegatives: {choice: [1vsall, kvsall]}\nema: {min: 0, max: 0.9}\n"
+	const space = "dim: 4\nbatch: 128\nepochs: 2\nnegatives: {choice: [1vsall, kvsall]}\nema: {min: 0, max: 0.4}\n"
 	dir := createFolder(t, space, Plan{Seed: 3, Rungs: 1, Trials: 4})
 	require.NoError(t, goOn(t, dir))
 	want := withoutTime(t, dir)
