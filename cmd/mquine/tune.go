@@ -227,7 +227,7 @@ func (t *tuning) run(ctx context.Context, cmd *cobra.Command, log io.Writer) (er
 	printLine(log, "searching %s on %s in %s; %s", strings.Join(folder.Space.Open(), ", "), folder.Graph.Name, dir,
 		describeRungs(folder.Rungs))
 	if lost := folder.LostRungs(); lost > 0 && t.resume == "" {
-		printNote(log, "valid_every %d costs %s, because rungs are at validated epochs: lower it", folder.ValidEvery(),
+		printNote(log, "valid_every %d costs %s: lower it to compare trials earlier", folder.ValidEvery(),
 			text.Plural(lost, "rung"))
 	}
 	writeNotes(log, folder.Graph.Notes)

@@ -58,7 +58,7 @@ func TestTuneRungs(t *testing.T) {
 	args := []string{"tune", "--data", smallFamilies(t), "--out", dir, "--trials", "1", "--rungs", "3", "--space",
 		spaceFile(t, "dim: {choice: [3, 4]}\nepochs: 9\nvalid_every: 9\n")}
 	first := "searching dim on families in " + dir + "; rung at epoch 9\n"
-	note := "note: valid_every 9 costs 2 rungs, because rungs are at validated epochs: lower it\n"
+	note := "note: valid_every 9 costs 2 rungs: lower it to compare trials earlier\n"
 	assert.Contains(t, succeed(t, args...).stderr, first+note)
 	o := succeed(t, "tune", "--resume", dir)
 	assert.Contains(t, o.stderr, first)
