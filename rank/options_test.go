@@ -110,3 +110,13 @@ func TestIndexErrors(t *testing.T) {
 	_, err := Draw(t.Context(), nil, test, Sampling{Negatives: 1, Order: order}, Options{})
 	assert.ErrorContains(t, err, "the index is nil")
 }
+
+// TestFilterCheck checks that the advice for a missing split fits a graph with a folder, and one without.
+func TestFilterCheck(t *testing.T) {
+	g := kg.Graph{Name: "toy"}
+	assert.EqualError(t, Train.Check(&g), "filter train needs the train split, which data set toy does not have: "+
+		"choose other filters")
+	g.Dir = "folder"
+	assert.EqualError(t, Train.Check(&g), "filter train needs the train split, which data set toy does not have: "+
+		"put train.txt into folder, or choose other filters")
+}

@@ -63,8 +63,11 @@ func (f Filter) Splits() kg.SplitSet {
 func (f Filter) Check(g *kg.Graph) error {
 	for s := range kg.NumSplits {
 		if f.Splits().Has(s) && !g.Has(s) {
-			return fmt.Errorf("filter %v needs the %v split, which data set %s does not have: "+
-				"put %[2]v.txt into %[4]s, or choose other filters", f, s, g.Name, g.Dir)
+			advice := "choose other filters"
+			if g.Dir != "" {
+				advice = fmt.Sprintf("put %v.txt into %s, or %s", s, g.Dir, advice)
+			}
+			return fmt.Errorf("filter %v needs the %v split, which data set %s does not have: %s", f, s, g.Name, advice)
 		}
 	}
 	return nil
