@@ -214,14 +214,6 @@ func TestExact(t *testing.T) {
 	}
 }
 
-// fits is like Screen.Fits but knows the kinds of Int16Screen, too.
-func fits(s Screen, c kernel.Comparison) bool {
-	if s == int16Tiles {
-		return c == kernel.Dot
-	}
-	return s.Fits(c)
-}
-
 // sameTwin reports whether a tier screens a comparison with the portable twin, which the tests of the
 // generic tier cover.
 func sameTwin(b *kernel.Backend, s Screen, c kernel.Comparison) bool {
@@ -272,7 +264,7 @@ func TestExactVectors(t *testing.T) {
 						{Threads: 2, Screen: Int8Screen}, {Threads: 2, Screen: Int16Screen},
 						{Threads: 2, Screen: int16Tiles},
 					} {
-						if !fits(o.Screen, m.Tower(kg.Tail).Compare) {
+						if !o.Screen.Fits(m.Tower(kg.Tail).Compare) {
 							continue
 						}
 						if sameTwin(b, o.Screen, m.Tower(kg.Tail).Compare) {

@@ -105,10 +105,10 @@ func (b *Backend) AddDistanceGradient(kind DistanceKind, dX, g, x []float32, y M
 
 // addTerms adds the terms of at most ProductChunk rows to chain. A kernel passes over its rows once for
 // every round of coordinates, so addTerms hands it only a few rows at a time if there is more than one
-// round.
+// round. For a root, the computation of the scores has just brought the rows into L2.
 func (b *Backend) addTerms(kind DistanceKind, chain, weights, x []float32, y Matrix, rows []int32) {
 	few, round := fewRows, b.distances.gradientRound
-	if len(x) <= round {
+	if len(x) <= round || kind.Root() {
 		few = len(rows)
 	}
 	gradient, masks := b.distances.rows[kind].gradient, masksOf(len(x), round)

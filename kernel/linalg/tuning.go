@@ -35,8 +35,8 @@ const (
 	// have 32 lanes, so their roundings agree.
 	sumLanes = 32
 
-	// fewRows is the number of listed rows that a gradient of a distance takes at a time. Eight rows of
-	// 1,000 entries fit in L1, and the processor prefetches each of them.
+	// fewRows is the number of listed rows that a gradient of a distance takes at a time. The processor
+	// prefetches from a few rows at once, but not from 32.
 	fewRows = 8
 
 	// rowChunk is the number of entries in one call of a row kernel. It bounds the time for which
