@@ -117,16 +117,18 @@ func (g *Graph) describeDefects() []string {
 	return append(notes, g.padding()...)
 }
 
-// relationColumns and entityColumns are names of columns in headers of files, as columnName returns
+// relationColumns, headColumns and tailColumns are names of columns in headers of files, as columnName returns
 // them. A relation of a graph seldom has a name for which relationColumns is true.
 var (
 	relationColumns = map[string]bool{
-		"relation": true, "predicate": true, "relationship": true,
-		"rel": false, "p": false, "property": false, "edge": false, "r": false, "type": false, "label": false,
+		"relation": true, "predicate": true, "relationship": true, "rel": true, "property": true,
+		"p": false, "edge": false, "r": false, "type": false, "label": false,
 	}
-	entityColumns = []string{
-		"head", "tail", "subject", "object", "source", "target", "from", "to", "start", "end",
-		"h", "t", "subj", "obj", "s", "o", "src", "dst", "node1", "node2", "entity1", "entity2",
+	headColumns = []string{
+		"head", "subject", "source", "from", "start", "h", "subj", "s", "src", "node1", "entity1", "e1", "lhs",
+	}
+	tailColumns = []string{
+		"tail", "object", "target", "to", "end", "t", "obj", "o", "dst", "node2", "entity2", "e2", "rhs",
 	}
 )
 
@@ -149,7 +151,9 @@ func columnName(field string) string {
 
 func isRelationColumn(name string) bool { _, ok := relationColumns[name]; return ok }
 
-func isEntityColumn(name string) bool { return slices.Contains(entityColumns, name) }
+func isEntityColumn(name string) bool {
+	return slices.Contains(headColumns, name) || slices.Contains(tailColumns, name)
+}
 
 // NamesColumn reports whether the relation of a triple is a usual name for the column of relations,
 // so the triple may be the header of a file.
@@ -168,7 +172,8 @@ func (g *Graph) header(s Split) string {
 	h, r, t := columnName(head), columnName(relation), columnName(tail)
 	ordered := relationColumns[r] || isRelationColumn(r) && (isEntityColumn(h) || isEntityColumn(t))
 	reordered := isEntityColumn(r) &&
-		(isRelationColumn(h) && isEntityColumn(t) || isEntityColumn(h) && isRelationColumn(t))
+		(isRelationColumn(h) && isEntityColumn(t) || isEntityColumn(h) && isRelationColumn(t)) ||
+		isRelationColumn(r) && slices.Contains(tailColumns, h) && slices.Contains(headColumns, t)
 	if !ordered && !reordered ||
 		slices.ContainsFunc(triples[1:], func(t Triple) bool { return t.Relation == first.Relation }) {
 		return ""

@@ -16,6 +16,7 @@ func TestHeaderNoteAboutOrder(t *testing.T) {
 	for _, columns := range [][3]string{
 		{"head", "tail", "relation"}, {"Subject", "Object", "Predicate"}, {"predicate", "subject", "object"},
 		{"from", "to", "label"}, {":START_ID", ":END_ID", ":TYPE"},
+		{"tail", "relation", "head"}, {"object", "predicate", "subject"},
 	} {
 		text := strings.Join(columns[:], "\t") + "\n" + rest
 		g, err := OpenTriples(t.Context(), filepath.Join(writeFolder(t, map[string]string{"all.tsv": text}), "all.tsv"))
@@ -36,6 +37,8 @@ func TestHeaderNote(t *testing.T) {
 		"h\tR\tt\n" + rest:                      "R",
 		"source\tedge\ttarget\n" + rest:         "edge",
 		"s\tp\to\n" + rest:                      "p",
+		"lhs\trel\trhs\n" + rest:                "rel",
+		"item\tproperty\tvalue\n" + rest:        "property",
 		rest + "head\trelation\ttail\n":         "", // not the first line
 		"a\trelation\tb\n" + "b\trelation\tc\n": "", // an ordinary relation
 		"a\tr\tb\n":                             "", // a single triple

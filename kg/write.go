@@ -9,6 +9,7 @@ import (
 	"io"
 	"io/fs"
 	"maps"
+	"os"
 	"path/filepath"
 	"slices"
 
@@ -129,15 +130,20 @@ func (w *graphWriter) write() error {
 // splitRecordName is the file in which "mquine data split" records how it made the splits.
 const splitRecordName = "split.json"
 
-// copySplitRecord copies the record of the splits in the folder of the graph, if there is one.
+// copySplitRecord copies the record of the splits in the folder of the graph, if there is one. Another
+// program may use the name for a folder, which it leaves out.
 func (w *graphWriter) copySplitRecord() error {
 	if w.graph.Dir == "" {
 		return nil
 	}
-	from, err := input.Open(w.ctx, filepath.Join(w.graph.Dir, splitRecordName))
-	if errors.Is(err, fs.ErrNotExist) {
+	path := filepath.Join(w.graph.Dir, splitRecordName)
+	switch info, err := os.Stat(path); {
+	case errors.Is(err, fs.ErrNotExist) || err == nil && !info.Mode().IsRegular():
 		return nil
+	case err != nil:
+		return fmt.Errorf("copying the record of the splits: %w", err)
 	}
+	from, err := input.Open(w.ctx, path)
 	if err != nil {
 		return err
 	}

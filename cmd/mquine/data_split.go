@@ -159,7 +159,7 @@ func (d *division) reason(which string) string {
 // remedies says how to hold out more triples.
 func (d *division) remedies() []string {
 	if d.keepPairs {
-		return []string{"ask for larger splits", "leave out --keep-pairs"}
+		return []string{"give more triples", "ask for larger splits", "leave out --keep-pairs"}
 	}
 	return []string{"give more triples"}
 }

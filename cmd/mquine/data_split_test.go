@@ -134,12 +134,12 @@ func TestDataSplitSmallGraphs(t *testing.T) {
 	_, err = split("a\tr\tb\nb\tr\ta\na\tr\tc\nc\tr\ta\nb\tr\tc\nc\tr\tb\n",
 		"--valid", "0", "--test", "1", "--keep-pairs")
 	assert.EqualError(t, err, path+": no triple can be held out, because each pair of entities"+needed+
-		", or has too many triples: ask for larger splits, or leave out --keep-pairs")
+		", or has too many triples: give more triples, or ask for larger splits, or leave out --keep-pairs")
 	pairs := strings.ReplaceAll(chain(5), "0\tr\t1\n", "0\tr\t1\n2\ts\t1\n2\tu\t1\n0\ts\t1\n0\tu\t1\n")
 	_, err = split(pairs, "--valid", "1", "--test", "1", "--keep-pairs")
 	assert.EqualError(t, err, path+": only 1 triple can be held out, and none is left for the test split, because "+
 		"any other pair of entities"+needed+", or has too many triples: "+
-		"ask for larger splits, leave out --keep-pairs, or leave out the split with --test 0")
+		"give more triples, ask for larger splits, leave out --keep-pairs, or leave out the split with --test 0")
 }
 
 func TestDataSplitRefuses(t *testing.T) {

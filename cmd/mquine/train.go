@@ -298,6 +298,12 @@ func (t *training) folder(
 // have no effect without a note, because --print-config writes all of them.
 func (t *training) noteUnused(cmd *cobra.Command, c recipe.Recipe, log io.Writer) {
 	unused := c.Unused()
+	if c.Decay == recipe.NoDecay {
+		delete(unused, "decay") // the flag asks for what happens
+	}
+	if c.Patience == 0 {
+		delete(unused, "patience")
+	}
 	for _, o := range c.Options() {
 		if reason, found := unused[o.Key]; found && cmd.Flags().Changed(o.Flag()) {
 			printNote(log, "--%s has no effect with %s", o.Flag(), reason)

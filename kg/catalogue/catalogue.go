@@ -14,6 +14,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"github.com/mquine/mquine/kg"
 )
@@ -70,6 +71,11 @@ var extensions = []string{".txt", ".txt.gz", ".txt.zst"}
 // otherExtensions lists the extensions of files that kg.Open also reads. A data set with such a file is
 // not the published one.
 var otherExtensions = []string{".nt", ".nt.gz", ".nt.zst"}
+
+// isOther reports whether a path has one of otherExtensions.
+func isOther(path string) bool {
+	return slices.ContainsFunc(otherExtensions, func(e string) bool { return strings.HasSuffix(path, e) })
+}
 
 // Find returns the path of the file in a data set's folder, with or without compression, or "" if
 // the folder or the file does not exist. It also finds a file of N-Triples, which Verify rejects.

@@ -86,6 +86,8 @@ func (s *staging) fetchFolder(ctx context.Context, files []File, dir string) err
 		switch {
 		case err == nil && path == "":
 			err = fmt.Errorf("%s has no %s.txt", dir, file.Name)
+		case err == nil && isOther(path):
+			err = mismatch("%s has N-Triples instead of tab-separated text", path)
 		case err == nil:
 			err = s.storeLocal(ctx, file, path, path)
 		}

@@ -103,7 +103,7 @@ func (f File) checkLines(lines int, name string) error {
 }
 
 func (f File) readStored(ctx context.Context, path, name string, w io.Writer) (lines int, err error) {
-	if slices.ContainsFunc(otherExtensions, func(e string) bool { return strings.HasSuffix(path, e) }) {
+	if isOther(path) {
 		return 0, mismatch("%s has N-Triples instead of tab-separated text", name)
 	}
 	stored, err := input.Open(ctx, path)

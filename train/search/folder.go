@@ -494,8 +494,7 @@ func BestRun(ctx context.Context, dir string) (string, error) {
 }
 
 // failedError returns the error for a search in the folder dir whose trials so far have all failed before
-// the first rung.
-// advice follows the advice to search a different space.
+// the first rung. advice is appended to the advice to search a different space.
 func failedError(dir string, trials []Trial, advice string) error {
 	first := trials[0]
 	return fmt.Errorf("the search in %s has no result, because no trial so far succeeded: search a different space in "+
