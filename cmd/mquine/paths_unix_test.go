@@ -245,7 +245,7 @@ func TestProjectFiles(t *testing.T) {
 		}))
 	}
 	assert.Subset(t, names, []string{"best_valid.model", "checkpoint", "rel_id", "x_relation.npy", "state_dict.pt",
-		"trained_model.pkl", "model_best.pt", "checkpoint_best.pt", "xtuckerx.pt", "x_conve_x.model", "x.chkpnt",
+		"trained_model.pkl", "model_best.pt", "checkpoint_best.pt", "xtuckerx.pt", "xconvex.model", "x.chkpnt",
 		"x.ckpt", "loss.svg", "validation.svg", "trials.svg", "state.safetensors", "config.yaml"})
 	check := func(name string) error {
 		path := filepath.Join(dir, name)
