@@ -2,6 +2,7 @@ package rank
 
 import (
 	"runtime"
+	"strconv"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -112,7 +113,7 @@ func TestMemory(t *testing.T) {
 func numberedVocabulary(n int) *kg.Vocabulary {
 	v := kg.NewVocabulary()
 	for i := range n {
-		v.Add(string(rune(i + 1)))
+		v.Add(strconv.Itoa(i))
 	}
 	return v
 }
