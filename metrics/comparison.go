@@ -75,7 +75,7 @@ type ChangedQuery struct {
 
 // CompareAll compares checkpoints with the first one, the base, by their ranks on a split of g (see
 // Compare). g uses the base's identifiers. All fields of the checkpoints except Results must be
-// set. CompareAll returns an error if there are no checkpoints.
+// set. CompareAll returns an error without checkpoints.
 func CompareAll(
 	ctx context.Context, g *kg.Graph, split kg.Split, checkpoints []ComparedCheckpoint, o CompareOptions,
 ) (*ComparisonReport, error) {
