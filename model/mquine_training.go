@@ -38,7 +38,7 @@ func (m *matrixModel) Training() Training {
 	d := m.config.Dim
 	const matrices = 3 + 9 + 19 // d × d matrices of the three towers below
 	return Training{
-		Width: 2 * Triangle(d), Penalties: []Penalty{NoPenalty, Frobenius, N3, Dura, Dura3},
+		Width: 2 * Triangle(d), Squared: true, Penalties: []Penalty{NoPenalty, Frobenius, N3, Dura, Dura3},
 		Scratch:  matrices * len(linalg.NewSmall(d, d).Data),
 		Features: 1, Query: 4, QueryGradient: 6, Rows: d,
 	}

@@ -29,6 +29,8 @@ type Training struct {
 	Region   *linalg.Region
 	// Rest describes a second distance, which the score subtracts. Nil means none.
 	Rest *DistanceRest
+	// Squared reports whether the score is minus a squared norm, −‖A + B φ‖², whose constant is −‖A‖².
+	Squared bool
 	// Blocks is the number of equal parts of ψ and φ whose scores the model adds, if it has several
 	// blocks (docs/models/mquine.md). Otherwise it is 0.
 	Blocks int

@@ -18,6 +18,7 @@ type objective struct {
 	backend *linalg.Backend
 	p       []float32 // the weights p_j of the negatives
 	scores  []float32 // scores of the answers
+	roots   []float32 // see unsquare
 }
 
 // excluded replaces the score of an entity that is not a negative. It is low enough to give the
@@ -28,6 +29,18 @@ const excluded = -1e30
 // respect to the score of the target. It replaces the scores of the negatives with the derivatives,
 // which are 0 for excluded entities.
 func (o *objective) oneTarget(target float32, negatives []float32, c, weight float64) (loss, dTarget float64) {
+	if !o.config.Unsquared {
+		return o.ofTarget(target, negatives, c, weight)
+	}
+	root := rootOf(target, c)
+	o.unsquare(negatives, c)
+	loss, dTarget = o.ofTarget(-root, negatives, 0, weight)
+	o.divideByRoots(negatives)
+	return loss, dTarget / float64(2*root)
+}
+
+// ofTarget is oneTarget without the option unsquared.
+func (o *objective) ofTarget(target float32, negatives []float32, c, weight float64) (loss, dTarget float64) {
 	switch f := o.config; f.Loss {
 	case recipe.Softmax:
 		if f.Smoothing > 0 {
@@ -48,6 +61,55 @@ func (o *objective) oneTarget(target float32, negatives []float32, c, weight flo
 // of all entities, and manyTargets replaces them with the derivatives of the loss. Where oneTarget
 // uses the target, manyTargets uses the mean over the targets.
 func (o *objective) manyTargets(scores []float32, targets []int32, c, weight float64) (loss float64) {
+	if !o.config.Unsquared {
+		return o.ofTargets(scores, targets, c, weight)
+	}
+	o.unsquare(scores, c)
+	loss = o.ofTargets(scores, targets, 0, weight)
+	o.divideByRoots(scores)
+	return loss
+}
+
+// zSample returns weight times the loss −log σ(γ + f) of a Z-sample, and its derivative with respect to
+// the score.
+func (o *objective) zSample(score float32, c, weight float64) (loss, dScore float64) {
+	if !o.config.Unsquared {
+		x := float64(score) + c + o.config.Gamma
+		return weight * softplus(-x), -weight * sigmoid(-x)
+	}
+	root := float64(rootOf(score, c))
+	x := o.config.Gamma - root
+	return weight * softplus(-x), -weight * sigmoid(-x) / (2 * root)
+}
+
+// rootOf returns the norm √−(f + c), for a score f and a constant c = −‖A‖². The result is at least
+// 2⁻¹⁰‖A‖, because the rounding errors of f + c are in proportion to ‖A‖², and at least 2⁻²⁰.
+func rootOf(score float32, c float64) float32 {
+	square := max(-(float64(score) + c), 0x1p-20*-c, 0x1p-40)
+	return float32(math.Sqrt(square))
+}
+
+// unsquare replaces scores f with minus the norms √−(f + c), except for excluded entities.
+// divideByRoots needs the norms.
+func (o *objective) unsquare(scores []float32, c float64) {
+	o.roots = resize(o.roots, len(scores))
+	for j, f := range scores {
+		o.roots[j] = rootOf(f, c)
+		if f != excluded {
+			scores[j] = -o.roots[j]
+		}
+	}
+}
+
+// divideByRoots turns the derivatives with respect to −√s into derivatives with respect to −s.
+func (o *objective) divideByRoots(dScores []float32) {
+	for j, root := range o.roots {
+		dScores[j] /= 2 * root
+	}
+}
+
+// ofTargets is manyTargets without the option unsquared.
+func (o *objective) ofTargets(scores []float32, targets []int32, c, weight float64) (loss float64) {
 	o.scores = o.scores[:0]
 	o.p = resize(o.p, len(scores))
 	for j := range o.p {

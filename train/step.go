@@ -547,21 +547,20 @@ func (s *stepper) pairLosses(ctx context.Context, w *workload) error {
 	})
 }
 
-// zLosses computes the loss −log σ(γ + f) of each Z-sample and replaces the scores with derivatives
-// of the loss.
+// zLosses computes the loss of each Z-sample and replaces the scores with derivatives of the loss.
 func (s *stepper) zLosses(ctx context.Context, w *workload) error {
 	if w.main == len(w.queries) {
 		return nil
 	}
 	first := w.pairs[w.main]
-	return s.pool.parallel(ctx, len(w.queries)-w.main, func(_ *stepScratch, k int) {
+	return s.pool.parallel(ctx, len(w.queries)-w.main, func(c *stepScratch, k int) {
 		i := w.main + k
 		s.losses[i] = 0
 		from, to := w.pairsOf(i)
 		for k := from; k < to; k++ {
-			x, weight := float64(s.pairScores[k])+s.constants[i]+s.config.Gamma, w.zWeights[k-first]
-			s.losses[i] += weight * softplus(-x)
-			s.dPairScores[k] = float32(-weight * sigmoid(-x))
+			loss, dScore := c.objective.zSample(s.pairScores[k], s.constants[i], w.zWeights[k-first])
+			s.losses[i] += loss
+			s.dPairScores[k] = float32(dScore)
 		}
 		s.dConstants[i] = s.backend.Sum(s.dPairScores[from:to])
 	})

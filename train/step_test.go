@@ -40,6 +40,11 @@ func scorer(t testing.TB, m model.Model, w *workload) func(q kg.Query, e int32) 
 	}
 }
 
+// rootScorer returns a function that computes −√s from the scores −s of another.
+func rootScorer(score func(kg.Query, int32) float64) func(kg.Query, int32) float64 {
+	return func(q kg.Query, e int32) float64 { return -math.Sqrt(-score(q, e)) }
+}
+
 func plainMatrix(d int) [][]float64 {
 	m := make([][]float64, d)
 	for i := range m {
@@ -65,6 +70,9 @@ func plainProduct(a, b [][]float64) [][]float64 {
 // change, because no gradient flows through the weights.
 func lossByDefinition(t testing.TB, c *recipe.Recipe, known *kg.Index, m, frozen model.Model, w *workload) float64 {
 	score, frozenScore := scorer(t, m, w), scorer(t, frozen, w)
+	if c.Unsquared {
+		score, frozenScore = rootScorer(score), rootScorer(frozenScore)
+	}
 	logSigma := func(x float64) float64 { return -math.Log(1 + math.Exp(-x)) }
 	var total float64
 	for i, q := range w.queries[:w.main] {
@@ -608,6 +616,22 @@ var gradientTests = []struct {
 		applyPaper("wn18", c)
 		c.Dim, c.Batch, c.NegativeCount, c.ZSamples, c.LambdaNeg = 3, 14, 4, 0, 0.5
 	}},
+	{"unsquared", func(c *recipe.Recipe) { c.Unsquared, c.Smoothing, c.Filter = true, 0.2, true }},
+	{"unsquared, paper", func(c *recipe.Recipe) {
+		applyPaper("codex-s", c)
+		c.Unsquared, c.Dim, c.Batch, c.NegativeCount, c.ZSamples, c.Gamma = true, 4, 14, 7, 5, 2
+	}},
+	{"unsquared, kvsall, smoothed, Z, dura", func(c *recipe.Recipe) {
+		c.Unsquared, c.Negatives, c.Smoothing, c.ZSamples, c.Gamma = true, recipe.KvsAll, 0.2, 3, 1
+		c.Regulariser, c.LambdaReg = model.Dura, 0.3
+	}},
+	{"unsquared, kvsall, bce, reciprocal", func(c *recipe.Recipe) {
+		c.Unsquared, c.Negatives, c.Loss, c.Gamma, c.Reciprocal = true, recipe.KvsAll, recipe.BCE, 1, true
+	}},
+	{"unsquared, shared, margin", func(c *recipe.Recipe) {
+		c.Unsquared, c.Negatives, c.NegativeCount, c.Filter = true, recipe.SharedNegatives, 6, true
+		c.Loss, c.Gamma, c.Adversarial = recipe.Margin, 1, 0.7
+	}},
 	{"shared, Z, degree, subsampling", func(c *recipe.Recipe) {
 		c.Negatives, c.NegativeCount, c.ZSamples, c.LambdaZ, c.Filter = recipe.SharedNegatives, 8, 3, 0.4, true
 		c.Distribution, c.Subsampling, c.Gamma = recipe.Degree, true, 4
@@ -717,6 +741,10 @@ func TestGradients(t *testing.T) {
 				}
 				if !slices.Contains(m.Training().Penalties, c.Regulariser) {
 					require.ErrorContains(t, c.Check(), fmt.Sprintf("does not support %s", c.Regulariser))
+					continue
+				}
+				if c.Unsquared && !m.Training().Squared {
+					require.ErrorContains(t, c.Check(), "is not a squared norm")
 					continue
 				}
 				parameters, err := model.Parameters(config)

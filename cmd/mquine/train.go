@@ -117,8 +117,8 @@ var trainingGroups = map[string][]string{
 	dataFlags:      {"data"},
 	negativesFlags: {"negatives", "negative-count", "anchor-negatives", "distribution", "filter"},
 	lossFlags: {"loss", "gamma", "lambda-neg", "adversarial", "smoothing", "subsampling", "answer-weights",
-		"max-answers", "degree-weights", "block-losses", "relation-weight", "relation-negatives", "z-samples",
-		"lambda-z"},
+		"max-answers", "degree-weights", "block-losses", "unsquared", "relation-weight", "relation-negatives",
+		"z-samples", "lambda-z"},
 	regularisationFlags: {
 		"regulariser", "lambda-reg", "reg-warmup", "dura-products", "dura-pair", "orthogonality",
 		"dropout", "entity-dropout", "relation-dropout", "input-dropout", "feature-map-dropout", "hidden-dropout",

@@ -46,6 +46,10 @@ func (r *Recipe) Check() error {
 	if err := r.checkBlockLosses(); err != nil {
 		return err
 	}
+	if r.Unsquared && r.RelationWeight > 0 {
+		return errors.New("unsquared: relation prediction uses squared norms: set relation_weight to 0, or unsquared " +
+			"to false")
+	}
 	return r.checkKvsAll()
 }
 
@@ -58,6 +62,8 @@ func (r *Recipe) checkBlockLosses() error {
 	case r.Loss != Softmax:
 		return fmt.Errorf("block_losses needs loss softmax, but loss is %s: set block_losses to false, "+
 			"or loss to softmax", r.Loss)
+	case r.Unsquared:
+		return errors.New("block_losses: the blocks have no separate norms: set unsquared or block_losses to false")
 	case r.ZSamples > 0:
 		return errors.New("block_losses: the loss of Z-samples uses the sum of the blocks' scores: " +
 			"set z_samples to 0, or block_losses to false")
@@ -114,6 +120,9 @@ func (r *Recipe) checkModel() error {
 	if r.BlockLosses && t.Blocks == 0 {
 		refuse("block_losses: model %s does not have several blocks: set it to false or, in mquine and mquade, set "+
 			"hyper to blocks=2", r.Model)
+	}
+	if r.Unsquared && !t.Squared {
+		refuse("unsquared: the score of model %s is not a squared norm: set it to false", r.Model)
 	}
 	if r.InitCross != ZeroCross && spec.Start.Cross == "" {
 		refuse("init_cross: model %s has no cross matrix: set it to %s", r.Model, ZeroCross)

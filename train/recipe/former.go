@@ -22,7 +22,8 @@ var (
 // Recipe.Line omits such an option if it has its default value.
 var laterKeys = map[string]string{
 	"reciprocal": "false", "inverse_weight": "0", "hyper": noHyper,
-	"degree_weights": "false", "block_losses": "false", "relation_weight": "0", "relation_negatives": "0",
+	"degree_weights": "false", "block_losses": "false", "unsquared": "false",
+	"relation_weight": "0", "relation_negatives": "0",
 	"max_answers": "0", "dura_products": "1", "dura_pair": "0", "orthogonality": "0", "relation_dropout": "0",
 	"input_dropout": "0", "feature_map_dropout": "0", "hidden_dropout": "0",
 }

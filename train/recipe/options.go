@@ -70,6 +70,8 @@ var declarations = []declaration{
 	declare("block_losses", func(r *Recipe) *bool { return &r.BlockLosses }, false, setting.Bool,
 		"with several blocks, compute the loss of each block's score, and not of their sum, so the blocks train as "+
 			"an ensemble; with softmax"),
+	declare("unsquared", func(r *Recipe) *bool { return &r.Unsquared }, false, setting.Bool,
+		"in mquine and mquade, compute the losses of queries and Z-samples from the norm instead of its square"),
 
 	declare("z_samples", func(r *Recipe) *int { return &r.ZSamples }, 0, whole(0, 1<<20),
 		"number of Z-samples per query, from the Z-patterns of its negatives except training answers; 0 for none"),

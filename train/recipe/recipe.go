@@ -47,6 +47,7 @@ type Recipe struct {
 	MaxAnswers    int
 	DegreeWeights bool
 	BlockLosses   bool
+	Unsquared     bool
 
 	ZSamples int
 	LambdaZ  float64

@@ -125,6 +125,15 @@ func TestCheckRanges(t *testing.T) {
 		"block_losses: relation prediction uses the sum of the blocks' scores": func(r *Recipe) {
 			r.BlockLosses, r.Hyper, r.RelationWeight = true, "blocks=2", 1
 		},
+		"block_losses: the blocks have no separate norms: set unsquared or block_losses to false": func(r *Recipe) {
+			r.BlockLosses, r.Hyper, r.Unsquared = true, "blocks=2", true
+		},
+		"unsquared: relation prediction uses squared norms: set relation_weight to 0": func(r *Recipe) {
+			r.Unsquared, r.RelationWeight = true, 1
+		},
+		"unsquared: the score of model transe-l2 is not a squared norm": func(r *Recipe) {
+			r.Model, r.Unsquared = "transe-l2", true
+		},
 		"products: model transe-l2 computes distances": func(r *Recipe) {
 			r.Model, r.Products = "transe-l2", SplitBF16
 		},

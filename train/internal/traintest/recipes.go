@@ -33,6 +33,10 @@ func Recipes() map[string]func(*recipe.Recipe) {
 		"kvsall in parts": func(c *recipe.Recipe) {
 			c.Negatives, c.AnswerWeights, c.MaxAnswers, c.ZSamples = recipe.KvsAll, true, 2, 2
 		},
+		"unsquared": func(c *recipe.Recipe) {
+			*c = paper("codex-s")
+			c.Unsquared, c.NegativeCount, c.ZSamples = true, 20, 6
+		},
 		"block losses": func(c *recipe.Recipe) {
 			c.Hyper, c.BlockLosses, c.Negatives, c.MaxAnswers = "blocks=3", true, recipe.KvsAll, 2
 			c.Regulariser, c.EntityDropout = model.Dura, 0.1
