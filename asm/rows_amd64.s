@@ -674,7 +674,7 @@ entries:
 	RET
 
 // func DotsAVX2(x *float32, y *[4]*float32, n int, sums *[4]float64)
-// Requires: AVX
+// Requires: AVX, MMX+
 TEXT ·DotsAVX2(SB), NOSPLIT, $0-32
 	// DotsAVX2 adds the 32 lanes of Dot for x and y[k] to sums[k], one after the other, in float64.
 	//
@@ -712,12 +712,16 @@ TEXT ·DotsAVX2(SB), NOSPLIT, $0-32
 
 entries0:
 	VMOVUPS      (AX)(R9*4), Y9
+	PREFETCHT0   64(SI)(R9*4)
 	VMULPS       (SI)(R9*4), Y9, Y10
 	VADDPS       Y10, Y1, Y1
+	PREFETCHT0   64(DI)(R9*4)
 	VMULPS       (DI)(R9*4), Y9, Y10
 	VADDPS       Y10, Y3, Y3
+	PREFETCHT0   64(R8)(R9*4)
 	VMULPS       (R8)(R9*4), Y9, Y10
 	VADDPS       Y10, Y5, Y5
+	PREFETCHT0   64(CX)(R9*4)
 	VMULPS       (CX)(R9*4), Y9, Y9
 	VADDPS       Y9, Y7, Y7
 	VMOVUPS      32(AX)(R9*4), Y9

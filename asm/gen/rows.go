@@ -155,7 +155,8 @@ in float32. A sum is one chain from 0 with i ascending. Every operation is round
 
 // dots adds the dot products of x with manyRows rows to their sums. A row has two registers of lanes, which
 // are all of its lanes with AVX-512 and half of them with AVX2. With AVX2, the kernel therefore passes over
-// the rows twice.
+// the rows twice. Each pass reads every other cache line, so the first one prefetches the lines of the
+// second: otherwise, rows outside the near caches would arrive more slowly.
 func (c vectors) dots() {
 	c.begin("Dots"+c.set, fmt.Sprintf("func(x *float32, y *[%d]*float32, n int, sums *[%[1]d]float64)", manyRows),
 		`adds the 32 lanes of Dot for x and y[k] to sums[k], one after the other, in float64.`+requires32)
@@ -181,6 +182,9 @@ func (c vectors) dots() {
 			disp := 4 * (first + v*c.lanes)
 			xs := c.load(operand.Mem{Base: x, Index: i, Scale: 4, Disp: disp})
 			for k, row := range rows {
+				if c.lanes == 8 && disp == 0 {
+					c.PREFETCHT0(operand.Mem{Base: row, Index: i, Scale: 4, Disp: 4 * registers * c.lanes})
+				}
 				p := c.product(operand.Mem{Base: row, Index: i, Scale: 4, Disp: disp}, xs)
 				c.VADDPS(p, lanes[k][v], lanes[k][v])
 			}
