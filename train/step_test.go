@@ -1068,6 +1068,25 @@ func TestKvsAllWithoutNegatives(t *testing.T) {
 	}
 }
 
+// With unsquared, the gradients of triples whose norm is 0 are finite.
+func TestUnsquaredAtZero(t *testing.T) {
+	c := recipe.Default()
+	c.Dim, c.Batch, c.Unsquared, c.Dropout = 3, 14, true, 0
+	c.Negatives, c.NegativeCount, c.ZSamples, c.Filter = recipe.SharedNegatives, 4, 3, true
+	tr := trainerFor(t, c, traintest.RandomGraph(8, 3, 40, 3), machineOf(t, 1).Backend, 1)
+	w, err := tr.prepare(t.Context(), firstItems(14), 0)
+	require.NoError(t, err)
+	clear(tr.model.Tensors()[0])
+	loss := runStep(t, tr, w)
+	require.True(t, loss.finite())
+	require.NotZero(t, loss.Z)
+	for _, gradients := range [][]float32{tr.kept.entities.Data, tr.kept.relations.Data} {
+		for _, v := range gradients {
+			require.Zero(t, v)
+		}
+	}
+}
+
 func checkGradients(t *testing.T, tr *Trainer, w *workload) {
 	t.Helper()
 	tensors := tr.model.Tensors()
