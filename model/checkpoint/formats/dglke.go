@@ -60,7 +60,7 @@ func convertDGLKE(f *Folder) (*Converted, error) {
 	if err != nil {
 		return nil, err
 	}
-	options, err := f.readOptions("config.json")
+	o, err := f.neededOptions("config.json")
 	if err != nil {
 		return nil, err
 	}
@@ -70,14 +70,12 @@ func convertDGLKE(f *Folder) (*Converted, error) {
 		return nil, fmt.Errorf(`%s lacks model_name: add it, as in "model_name": "RotatE"`,
 			filepath.Join(f.Path, "config.json"))
 	}
-	gamma, hasGamma := number(options, "gamma")
-	hidden, hasHidden := number(options, "hidden_dim")
-	if !hasHidden {
-		hidden, hasHidden = number(options, "emb_size")
-	}
 	hyper := map[string]float64{}
-	if hasGamma && name != "SimplE" {
-		hyper[model.Gamma] = gamma
+	if name == "RotatE" || o.values["gamma"] != nil && name != "SimplE" {
+		hyper[model.Gamma] = o.number("gamma")
+	}
+	if o.err != nil {
+		return nil, o.err
 	}
 	tables := func(name string, perEntity, perRelation int) (*Converted, error) {
 		return f.vectorModel(name, perEntity, perRelation, entity, relation, noInverses, hyper)
@@ -115,11 +113,19 @@ func convertDGLKE(f *Folder) (*Converted, error) {
 		}
 		return c, err
 	case "RotatE":
-		if !hasGamma || !hasHidden || hidden < 1 {
-			return nil, fmt.Errorf("%s lacks gamma or hidden_dim, on which RotatE's phases depend",
-				filepath.Join(f.Path, "config.json"))
+		size := "hidden_dim"
+		if _, early := o.values["emb_size"]; early && o.values[size] == nil {
+			size = "emb_size"
 		}
-		hyper[model.EmbeddingRange] = model.DefaultRange(gamma, int(hidden))
+		hidden := o.integer(size)
+		if hidden != relation.width() {
+			o.fail("option %q is %d, but the relations of RotatE in %s have rows of %d numbers: "+
+				"restore the options of the training", size, hidden, relation.Path, relation.width())
+		}
+		if o.err != nil {
+			return nil, o.err
+		}
+		hyper[model.EmbeddingRange] = model.DefaultRange(hyper[model.Gamma], hidden)
 		return tables("rotate", 2, 1)
 	default:
 		return nil, f.unsupported(name, "")

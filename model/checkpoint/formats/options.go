@@ -57,13 +57,6 @@ func (f *Folder) describe(options map[string]any) {
 	}
 }
 
-// number returns a numeric option and reports whether the option is a number.
-func number(options map[string]any, key string) (float64, bool) {
-	v, ok := options[key].(json.Number)
-	x, err := v.Float64()
-	return x, ok && err == nil
-}
-
 // options holds training options that a conversion needs. Its methods record the first missing or
 // invalid option in err.
 type options struct {
