@@ -49,8 +49,8 @@ type Format struct {
 	// elsewhere returns another folder dir that may hold the vocabularies, or "". where says, for
 	// messages, what names that folder.
 	elsewhere func(f *Folder) (where, dir string, err error)
-	// labels returns the labels that the parameter files hold, if any. Vocabulary files take
-	// precedence.
+	// labels returns the labels that the parameter files hold, if any. Labels in vocabulary files
+	// must be equal to them, and replace them only if mquine cannot use them; see newVocabulary.
 	labels func(f *Folder) (entities, relations []string)
 	// convert returns the model in an open folder whose vocabularies have been read.
 	convert func(f *Folder) (*Converted, error)
