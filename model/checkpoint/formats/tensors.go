@@ -109,7 +109,13 @@ func OpenTensors(ctx context.Context, files TensorFiles) (_ *Folder, err error) 
 				tables[1].Path, tables[1].Name, text.Plural(tables[1].rows(), "row"), text.Plural(n, "relation"))
 		}
 		for i, p := range units {
-			if p.Pairs && files.Pairs {
+			if !p.Pairs {
+				continue
+			}
+			if err := tables[i].checkPairs(files.Pairs); err != nil {
+				return nil, err
+			}
+			if files.Pairs {
 				tables[i] = tables[i].mapRows(separate)
 			}
 		}
@@ -134,6 +140,20 @@ func OpenTensors(ctx context.Context, files TensorFiles) (_ *Folder, err error) 
 		return nil, err
 	}
 	return f, nil
+}
+
+// checkPairs returns an error if the rows of a table of pairs have several axes and the order of the
+// axes contradicts the layout.
+func (t Tensor) checkPairs(alternate bool) error {
+	axis, layout, want := 1, "halves", "[2, k]"
+	if alternate {
+		axis, layout, want = 2, "interleaved", "[k, 2]"
+	}
+	if len(t.Shape) <= 2 || len(t.Shape) == 3 && t.Shape[axis] == 2 {
+		return nil
+	}
+	return fmt.Errorf("%s: tensor %.80q has shape %v, but with --layout %s its rows must be vectors or have shape %s: "+
+		"change --layout, or save the table with another shape", t.Path, t.Name, t.Shape, layout, want)
 }
 
 // readAnyOrder reads lines of the form id<TAB>label or label<TAB>id.
