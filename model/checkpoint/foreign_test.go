@@ -211,7 +211,8 @@ func TestCompareScoresWrong(t *testing.T) {
 func TestForeignSeveralCheckpoints(t *testing.T) {
 	root := filepath.Dir(fixtureFolders(t)[0])
 	for name, file := range map[string]string{
-		"libkge-transe-umls": "checkpoint_best.pt", "openke-transe-umls": "transe.ckpt",
+		"libkge-transe-umls": "checkpoint_best.pt", "openke-transe-umls": "transe.ckpt", "simple-umls": "20.chkpnt",
+		"tucker-umls": "tucker_state_dict.pt", "conve-umls": "umls_conve_0.1_0.1.model",
 	} {
 		dir := filepath.Join(t.TempDir(), name)
 		require.NoError(t, os.CopyFS(dir, os.DirFS(filepath.Join(root, name))))
@@ -223,13 +224,17 @@ func TestForeignSeveralCheckpoints(t *testing.T) {
 		require.NoError(t, err)
 		require.NoError(t, os.Remove(filepath.Join(dir, file)))
 		ending := filepath.Ext(file)
-		first, second := filepath.Join(dir, "transe_00005"+ending), filepath.Join(dir, "transe_00010"+ending)
+		tool, _, _ := strings.Cut(name, "-")
+		stem := tool
+		if tool == "openke" {
+			stem = "transe" // the name of the file names the model
+		}
+		first, second := filepath.Join(dir, stem+"_00005"+ending), filepath.Join(dir, stem+"_00010"+ending)
 		require.NoError(t, os.WriteFile(first, saved, 0o644))
 		requireSame(t, whole, dir)
 		require.NoError(t, os.WriteFile(second, saved[:100], 0o644))
 		_, err = checkpoint.Open(t.Context(), dir)
-		tool, _, _ := strings.Cut(name, "-")
-		assert.EqualError(t, err, dir+" has 2 checkpoints of "+tool+" (transe_00005"+ending+", transe_00010"+ending+
+		assert.EqualError(t, err, dir+" has 2 checkpoints of "+tool+" ("+stem+"_00005"+ending+", "+stem+"_00010"+ending+
 			"): name one of these files instead of the folder")
 		c := requireSame(t, whole, first)
 		assert.Equal(t, dir, c.VocabularyDir)
@@ -244,12 +249,10 @@ func TestForeignSeveralCheckpoints(t *testing.T) {
 	dir := filepath.Join(root, "kbc-complex-umls")
 	_, err = checkpoint.Open(t.Context(), filepath.Join(dir, "best_valid.model"))
 	assert.ErrorContains(t, err, "is not a folder: give the folder of the checkpoint, "+dir)
-	for _, file := range []string{"tucker-umls/tucker_state_dict.pt", "expressive-umls/state_dict.pt"} {
-		path := filepath.Join(root, file)
-		_, err = checkpoint.Open(t.Context(), path)
-		assert.EqualError(t, err, path+" is not a checkpoint of LibKGE: it has no model; give the folder of the "+
-			"checkpoint, "+filepath.Dir(path))
-	}
+	path := filepath.Join(root, "expressive-umls", "state_dict.pt")
+	_, err = checkpoint.Open(t.Context(), path)
+	assert.EqualError(t, err, path+" is not a checkpoint of LibKGE: it has no model; give the folder of the "+
+		"checkpoint, "+filepath.Dir(path))
 	_, err = checkpoint.Open(t.Context(), dir, checkpoint.VocabularyFolder(filepath.Join(root, "none")))
 	assert.ErrorContains(t, err, "there is no folder "+filepath.Join(root, "none"))
 }
@@ -600,6 +603,19 @@ func TestForeignOpenKEProducts(t *testing.T) {
 		assert.NoError(t, err)
 		assert.Zero(t, largest, "the sums are exact")
 		require.NoError(t, opened.Close())
+	}
+}
+
+// A folder of DGL-KE has one table of entities and one table of relations.
+func TestForeignDGLKETables(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "dglke")
+	fixture := filepath.Join(filepath.Dir(fixtureFolders(t)[0]), "dglke-rotate-umls")
+	require.NoError(t, os.CopyFS(dir, os.DirFS(fixture)))
+	for _, name := range []string{"relation", "entity"} {
+		require.NoError(t, os.WriteFile(filepath.Join(dir, "other_"+name+".npy"), nil, 0o644))
+		_, err := checkpoint.Open(t.Context(), dir)
+		assert.EqualError(t, err, dir+" has 2 files *_"+name+".npy, but a folder of DGL-KE must have exactly one: "+
+			"leave only the tables of one model in it")
 	}
 }
 

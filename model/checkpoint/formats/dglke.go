@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"path/filepath"
 
+	"github.com/mquine/mquine/internal/text"
 	"github.com/mquine/mquine/model"
 )
 
@@ -21,23 +22,24 @@ import (
 var dglke = &Format{
 	Name: "dglke", Tool: "DGL-KE (awslabs/dgl-ke)", Protocol: "dglke",
 	Files:        "config.json, *_{entity,relation}.npy, {entities,relations}.tsv",
-	Is:           func(dir string) bool { return exists(dir, "config.json") && dglkeTable(dir, "entity") != "" },
+	Is:           func(dir string) bool { return exists(dir, "config.json") && len(endingIn(dir, "_entity.npy")) > 0 },
 	vocabularies: []vocabularyFiles{tsvFiles, dictFiles},
 	open: func(f *Folder) error {
 		if _, err := f.readOptions("config.json"); err != nil {
 			return err
 		}
 		for _, name := range []string{"entity", "relation"} {
-			file := dglkeTable(f.Path, name)
-			if file == "" {
-				return fmt.Errorf("%s must have exactly one file *_%s.npy, as folders of DGL-KE do", f.Path, name)
+			files := endingIn(f.Path, "_"+name+".npy")
+			if len(files) != 1 {
+				return fmt.Errorf("%s has %s *_%s.npy, but a folder of DGL-KE must have exactly one: leave only "+
+					"the tables of one model in it", f.Path, text.Plural(len(files), "file"), name)
 			}
-			if err := f.openNpy(file, name); err != nil {
+			if err := f.openNpy(files[0], name); err != nil {
 				return err
 			}
 		}
-		if file := only(f.Path, dglkeProjection); file != "" {
-			return f.openNpy(file, "projection")
+		if files := endingIn(f.Path, dglkeProjection); len(files) == 1 {
+			return f.openNpy(files[0], "projection")
 		}
 		return nil
 	},
@@ -51,9 +53,6 @@ var dglke = &Format{
 }
 
 const dglkeProjection = "_TransRprojection.npy"
-
-// dglkeTable returns the name of the only file *_name.npy in dir, or "".
-func dglkeTable(dir, name string) string { return only(dir, "_"+name+".npy") }
 
 func convertDGLKE(f *Folder) (*Converted, error) {
 	entity, relation, err := f.tables("entity", "relation")
