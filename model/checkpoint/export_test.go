@@ -203,6 +203,28 @@ func TestExportRefuses(t *testing.T) {
 	assert.NoDirExists(t, out)
 }
 
+// Export refuses metadata that are too long for the file of options that Open reads.
+func TestExportLongMetadata(t *testing.T) {
+	c := smallCheckpoint(t, model.Config{Model: "distmult", Dim: 4})
+	for n, fits := range map[int]bool{formats.MaxOptions - 1000: true, formats.MaxOptions: false} {
+		c.Metadata["long"] = strings.Repeat("x", n)
+		for _, f := range checkpoint.ExportFormats {
+			out := filepath.Join(t.TempDir(), "out")
+			err := c.Export(t.Context(), out, f)
+			if !fits && (f.Name == "npy" || f.Name == "libkge-ids") {
+				assert.ErrorContains(t, err, "exporting to "+out+": config.json with the metadata of the checkpoint "+
+					"would have 10")
+				assert.NoDirExists(t, out)
+				continue
+			}
+			require.NoError(t, err)
+			if f.Name != "word2vec" {
+				requireSame(t, c, out)
+			}
+		}
+	}
+}
+
 // Damaged exports give errors that name a file.
 func TestExportedRefuses(t *testing.T) {
 	c := smallCheckpoint(t, model.Config{Model: "rotate", Dim: 4, Hyper: map[string]float64{"embedding_range": 2}})

@@ -15,8 +15,8 @@ import (
 	"github.com/mquine/mquine/model/checkpoint/internal/mapped"
 )
 
-// maxOptions limits the size of a file of options, in bytes.
-const maxOptions = 1 << 20
+// MaxOptions limits the size of a file of options, such as ExportConfig, in bytes.
+const MaxOptions = 1 << 20
 
 // readOptions reads a JSON object of training options and adds its strings, numbers and booleans to
 // the metadata.
@@ -31,7 +31,7 @@ func (f *Folder) readOptions(file string) (values map[string]any, err error) {
 	}
 	defer open.Close()
 	defer fault.Guard().Catch(&err)
-	if n := len(open.Contents()); n > maxOptions {
+	if n := len(open.Contents()); n > MaxOptions {
 		return nil, fmt.Errorf("%s has %d bytes, which is too many for training options", path, n)
 	}
 	d := json.NewDecoder(bytes.NewReader(open.Contents()))
