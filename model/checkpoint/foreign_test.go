@@ -444,6 +444,25 @@ func TestForeignExpanded(t *testing.T) {
 	assert.EqualError(t, err, "--entity: "+path+`: tensor "embeddings.0.weight"`+want)
 }
 
+// The name of a table in a PyTorch file must end at the tensor.
+func TestTablesBelowTensors(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "model.pt")
+	contents := zipOf(t, zip.Store, [2]string{"a/data.pkl", state(
+		tensorPickle{"weight", "0", 8, 0, []int64{2, 4}, []int64{4, 1}},
+	)}, [2]string{"a/data/0", strings.Repeat("\x00\x00\x80\x3f", 8)})
+	require.NoError(t, os.WriteFile(path, contents, 0o644))
+	for inside, want := range map[string]string{
+		"weight/typo": `"weight/typo" is not a tensor: name one, as in FILE:TENSOR or FILE:DICTIONARY/TENSOR`,
+		"weight/a/b":  `"weight/a/b" is not a tensor: name one, as in FILE:TENSOR or FILE:DICTIONARY/TENSOR`,
+		"weight/":     `"weight/" is not a tensor: name one, as in FILE:TENSOR or FILE:DICTIONARY/TENSOR`,
+	} {
+		_, err := checkpoint.OpenTensors(t.Context(), formats.TensorFiles{
+			Model: "distmult", Entity: path + ":" + inside, Relation: path + ":weight",
+		})
+		assert.EqualError(t, err, "--entity: "+path+": "+want)
+	}
+}
+
 // Open recognises a folder of any tool without its vocabularies, and reads them from the given
 // folder. The packaged models of LibKGE contain labels.
 func TestForeignWithoutVocabularies(t *testing.T) {

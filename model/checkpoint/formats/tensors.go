@@ -216,8 +216,10 @@ func (f *Folder) openTable(name, where string) (err error) {
 	value := file.Value
 	for _, key := range strings.Split(inside, "/") {
 		d, ok := value.(*pickle.Dict)
-		if !ok {
-			break
+		if !ok && inside == "" {
+			break // the file holds a single value
+		} else if !ok {
+			return notTensor(path, inside)
 		}
 		if value, ok = d.Get(key); !ok {
 			return noTensor(path, inside, d.Entries, func(e pickle.Entry) string {
@@ -228,8 +230,7 @@ func (f *Folder) openTable(name, where string) (err error) {
 	}
 	t, ok := value.(*torch.Tensor)
 	if !ok {
-		return fmt.Errorf("%s: %.80q is not a tensor: name one, as in FILE:TENSOR or FILE:DICTIONARY/TENSOR",
-			path, inside)
+		return notTensor(path, inside)
 	}
 	if t.Expanded() {
 		return expanded(path, inside)
@@ -258,6 +259,11 @@ func (f *Folder) openSafetensors(path, inside, name string) error {
 		path, name, "float32", file.Tensors()[i].Shape, func() []float32 { return values },
 	})
 	return nil
+}
+
+// notTensor returns the error about a name that leads to no tensor in a torch file.
+func notTensor(path, inside string) error {
+	return fmt.Errorf("%s: %.80q is not a tensor: name one, as in FILE:TENSOR or FILE:DICTIONARY/TENSOR", path, inside)
 }
 
 // noTensor returns the error about a tensor that a file lacks. list and nameOf say what the file has.
