@@ -92,8 +92,8 @@ func MissingVocabularies(dir string) Option {
 
 // Open opens the checkpoint in the folder dir. It checks that the parameters have the model's names
 // and shapes, that every parameter is finite, and that the vocabularies have one label for each
-// row. An error names the file and says what is wrong with it. If a folder of LibKGE or OpenKE
-// holds several checkpoints, dir may name one of the files.
+// row. An error names the file and says what is wrong with it. If a folder of ConvE, LibKGE, OpenKE,
+// SimplE or TuckER holds several checkpoints, dir may name one of the files.
 //
 // If ctx is cancelled, Open returns its error at once and abandons the work, which may read the files
 // a little longer.

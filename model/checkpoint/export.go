@@ -120,7 +120,12 @@ func (c *Checkpoint) writeNpy(ctx context.Context, dir, entities, relations stri
 	if err != nil {
 		return err
 	}
-	if err := atomicfile.WriteBytes(filepath.Join(dir, formats.ExportConfig), append(text, '\n')); err != nil {
+	text = append(text, '\n')
+	if len(text) > formats.MaxOptions {
+		return fmt.Errorf("%s with the metadata of the checkpoint would have %d bytes, but mquine reads at most %d: "+
+			"choose the format safetensors", formats.ExportConfig, len(text), formats.MaxOptions)
+	}
+	if err := atomicfile.WriteBytes(filepath.Join(dir, formats.ExportConfig), text); err != nil {
 		return err
 	}
 	if err := kg.WriteVocabulary(filepath.Join(dir, entities), c.Entities); err != nil {

@@ -111,7 +111,8 @@ func TestTablesOfWrongWidth(t *testing.T) {
 		{"complex", nil, given.Entity + `: tensor "entity" has rows of 5 numbers, ` +
 			"but an entity of model complex has a multiple of 2"},
 		{"expressive", nil, given.Relation + `: "relation" has rows of 5 numbers, but expressive with d = 5 needs 30`},
-		{"ote", map[string]float64{model.Group: 4}, "model ote: group is 4: it must be a divisor of the dimension 5"},
+		{"ote", map[string]float64{model.Group: 4}, filepath.Dir(given.Entity) +
+			": model ote: group is 4: it must be a divisor of the dimension 5"},
 		{"house", map[string]float64{model.Group: 4, model.Translation: 1},
 			"model house does not have exactly two tables, one of entities and one of relations"},
 	} {
@@ -201,6 +202,28 @@ func TestExportRefuses(t *testing.T) {
 	require.NoError(t, os.WriteFile(path, contents, 0o644))
 	assert.ErrorContains(t, c.Export(t.Context(), out, exportTo(t, "npy")), "was changed while it was in use")
 	assert.NoDirExists(t, out)
+}
+
+// Export refuses metadata that are too long for the file of options that Open reads.
+func TestExportLongMetadata(t *testing.T) {
+	c := smallCheckpoint(t, model.Config{Model: "distmult", Dim: 4})
+	for n, fits := range map[int]bool{formats.MaxOptions - 1000: true, formats.MaxOptions: false} {
+		c.Metadata["long"] = strings.Repeat("x", n)
+		for _, f := range checkpoint.ExportFormats {
+			out := filepath.Join(t.TempDir(), "out")
+			err := c.Export(t.Context(), out, f)
+			if !fits && (f.Name == "npy" || f.Name == "libkge-ids") {
+				assert.ErrorContains(t, err, "exporting to "+out+": config.json with the metadata of the checkpoint "+
+					"would have 10")
+				assert.NoDirExists(t, out)
+				continue
+			}
+			require.NoError(t, err)
+			if f.Name != "word2vec" {
+				requireSame(t, c, out)
+			}
+		}
+	}
 }
 
 // Damaged exports give errors that name a file.

@@ -211,7 +211,8 @@ func TestCompareScoresWrong(t *testing.T) {
 func TestForeignSeveralCheckpoints(t *testing.T) {
 	root := filepath.Dir(fixtureFolders(t)[0])
 	for name, file := range map[string]string{
-		"libkge-transe-umls": "checkpoint_best.pt", "openke-transe-umls": "transe.ckpt",
+		"libkge-transe-umls": "checkpoint_best.pt", "openke-transe-umls": "transe.ckpt", "simple-umls": "20.chkpnt",
+		"tucker-umls": "tucker_state_dict.pt", "conve-umls": "umls_conve_0.1_0.1.model",
 	} {
 		dir := filepath.Join(t.TempDir(), name)
 		require.NoError(t, os.CopyFS(dir, os.DirFS(filepath.Join(root, name))))
@@ -223,13 +224,17 @@ func TestForeignSeveralCheckpoints(t *testing.T) {
 		require.NoError(t, err)
 		require.NoError(t, os.Remove(filepath.Join(dir, file)))
 		ending := filepath.Ext(file)
-		first, second := filepath.Join(dir, "transe_00005"+ending), filepath.Join(dir, "transe_00010"+ending)
+		tool, _, _ := strings.Cut(name, "-")
+		stem := tool
+		if tool == "openke" {
+			stem = "transe" // the name of the file names the model
+		}
+		first, second := filepath.Join(dir, stem+"_00005"+ending), filepath.Join(dir, stem+"_00010"+ending)
 		require.NoError(t, os.WriteFile(first, saved, 0o644))
 		requireSame(t, whole, dir)
 		require.NoError(t, os.WriteFile(second, saved[:100], 0o644))
 		_, err = checkpoint.Open(t.Context(), dir)
-		tool, _, _ := strings.Cut(name, "-")
-		assert.EqualError(t, err, dir+" has 2 checkpoints of "+tool+" (transe_00005"+ending+", transe_00010"+ending+
+		assert.EqualError(t, err, dir+" has 2 checkpoints of "+tool+" ("+stem+"_00005"+ending+", "+stem+"_00010"+ending+
 			"): name one of these files instead of the folder")
 		c := requireSame(t, whole, first)
 		assert.Equal(t, dir, c.VocabularyDir)
@@ -244,12 +249,10 @@ func TestForeignSeveralCheckpoints(t *testing.T) {
 	dir := filepath.Join(root, "kbc-complex-umls")
 	_, err = checkpoint.Open(t.Context(), filepath.Join(dir, "best_valid.model"))
 	assert.ErrorContains(t, err, "is not a folder: give the folder of the checkpoint, "+dir)
-	for _, file := range []string{"tucker-umls/tucker_state_dict.pt", "expressive-umls/state_dict.pt"} {
-		path := filepath.Join(root, file)
-		_, err = checkpoint.Open(t.Context(), path)
-		assert.EqualError(t, err, path+" is not a checkpoint of LibKGE: it has no model; give the folder of the "+
-			"checkpoint, "+filepath.Dir(path))
-	}
+	path := filepath.Join(root, "expressive-umls", "state_dict.pt")
+	_, err = checkpoint.Open(t.Context(), path)
+	assert.EqualError(t, err, path+" is not a checkpoint of LibKGE: it has no model; give the folder of the "+
+		"checkpoint, "+filepath.Dir(path))
 	_, err = checkpoint.Open(t.Context(), dir, checkpoint.VocabularyFolder(filepath.Join(root, "none")))
 	assert.ErrorContains(t, err, "there is no folder "+filepath.Join(root, "none"))
 }
@@ -441,6 +444,25 @@ func TestForeignExpanded(t *testing.T) {
 	assert.EqualError(t, err, "--entity: "+path+`: tensor "embeddings.0.weight"`+want)
 }
 
+// The name of a table in a PyTorch file must end at the tensor.
+func TestTablesBelowTensors(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "model.pt")
+	contents := zipOf(t, zip.Store, [2]string{"a/data.pkl", state(
+		tensorPickle{"weight", "0", 8, 0, []int64{2, 4}, []int64{4, 1}},
+	)}, [2]string{"a/data/0", strings.Repeat("\x00\x00\x80\x3f", 8)})
+	require.NoError(t, os.WriteFile(path, contents, 0o644))
+	for inside, want := range map[string]string{
+		"weight/typo": `"weight/typo" is not a tensor: name one, as in FILE:TENSOR or FILE:DICTIONARY/TENSOR`,
+		"weight/a/b":  `"weight/a/b" is not a tensor: name one, as in FILE:TENSOR or FILE:DICTIONARY/TENSOR`,
+		"weight/":     `"weight/" is not a tensor: name one, as in FILE:TENSOR or FILE:DICTIONARY/TENSOR`,
+	} {
+		_, err := checkpoint.OpenTensors(t.Context(), formats.TensorFiles{
+			Model: "distmult", Entity: path + ":" + inside, Relation: path + ":weight",
+		})
+		assert.EqualError(t, err, "--entity: "+path+": "+want)
+	}
+}
+
 // Open recognises a folder of any tool without its vocabularies, and reads them from the given
 // folder. The packaged models of LibKGE contain labels.
 func TestForeignWithoutVocabularies(t *testing.T) {
@@ -600,6 +622,19 @@ func TestForeignOpenKEProducts(t *testing.T) {
 		assert.NoError(t, err)
 		assert.Zero(t, largest, "the sums are exact")
 		require.NoError(t, opened.Close())
+	}
+}
+
+// A folder of DGL-KE has one table of entities and one table of relations.
+func TestForeignDGLKETables(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "dglke")
+	fixture := filepath.Join(filepath.Dir(fixtureFolders(t)[0]), "dglke-rotate-umls")
+	require.NoError(t, os.CopyFS(dir, os.DirFS(fixture)))
+	for _, name := range []string{"relation", "entity"} {
+		require.NoError(t, os.WriteFile(filepath.Join(dir, "other_"+name+".npy"), nil, 0o644))
+		_, err := checkpoint.Open(t.Context(), dir)
+		assert.EqualError(t, err, dir+" has 2 files *_"+name+".npy, but a folder of DGL-KE must have exactly one: "+
+			"leave only the tables of one model in it")
 	}
 }
 

@@ -16,12 +16,14 @@ import (
 // height of the images; see conveHeight.
 var conve = &Format{
 	Name: "conve", Tool: "ConvE (TimDettmers/ConvE)", Protocol: "rotate",
-	Files: "*conve*.model, {entities,relations}.dict",
-	Is:    func(dir string) bool { return authorsFile(dir, "conve", ".model") != "" },
+	Files:  "*conve*.model, {entities,relations}.dict",
+	Is:     func(path string) bool { return isAuthors(path, "conve", ".model") },
+	Ending: ".model",
+	part:   "conve",
 	vocabularies: []vocabularyFiles{
 		{dictFiles.entities, dictFiles.relations, kg.VocabularyLayout{Skip: conveTokens}},
 	},
-	open:    func(f *Folder) error { return f.openState(authorsFile(f.Path, "conve", ".model")) },
+	open:    (*Folder).openState,
 	convert: convertConvE,
 }
 

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"path/filepath"
 
+	"github.com/mquine/mquine/internal/text"
 	"github.com/mquine/mquine/model"
 )
 
@@ -20,24 +21,25 @@ import (
 // value in RotatE is value·π/((γ + 2)/hidden_dim).
 var dglke = &Format{
 	Name: "dglke", Tool: "DGL-KE (awslabs/dgl-ke)", Protocol: "dglke",
-	Files:        "config.json, *_{entity,relation}.npy, {entities,relations}.tsv",
-	Is:           func(dir string) bool { return exists(dir, "config.json") && dglkeTable(dir, "entity") != "" },
+	Files:        "config.json, *_{entity,relation,TransRprojection}.npy, *.tsv",
+	Is:           func(dir string) bool { return exists(dir, "config.json") && len(endingIn(dir, "_entity.npy")) > 0 },
 	vocabularies: []vocabularyFiles{tsvFiles, dictFiles},
 	open: func(f *Folder) error {
 		if _, err := f.readOptions("config.json"); err != nil {
 			return err
 		}
 		for _, name := range []string{"entity", "relation"} {
-			file := dglkeTable(f.Path, name)
-			if file == "" {
-				return fmt.Errorf("%s must have exactly one file *_%s.npy, as folders of DGL-KE do", f.Path, name)
+			files := endingIn(f.Path, "_"+name+".npy")
+			if len(files) != 1 {
+				return fmt.Errorf("%s has %s *_%s.npy, but a folder of DGL-KE must have exactly one: leave only "+
+					"the tables of one model in it", f.Path, text.Plural(len(files), "file"), name)
 			}
-			if err := f.openNpy(file, name); err != nil {
+			if err := f.openNpy(files[0], name); err != nil {
 				return err
 			}
 		}
-		if file := only(f.Path, dglkeProjection); file != "" {
-			return f.openNpy(file, "projection")
+		if files := endingIn(f.Path, dglkeProjection); len(files) == 1 {
+			return f.openNpy(files[0], "projection")
 		}
 		return nil
 	},
@@ -52,15 +54,12 @@ var dglke = &Format{
 
 const dglkeProjection = "_TransRprojection.npy"
 
-// dglkeTable returns the name of the only file *_name.npy in dir, or "".
-func dglkeTable(dir, name string) string { return only(dir, "_"+name+".npy") }
-
 func convertDGLKE(f *Folder) (*Converted, error) {
 	entity, relation, err := f.tables("entity", "relation")
 	if err != nil {
 		return nil, err
 	}
-	options, err := f.readOptions("config.json")
+	o, err := f.neededOptions("config.json")
 	if err != nil {
 		return nil, err
 	}
@@ -70,14 +69,12 @@ func convertDGLKE(f *Folder) (*Converted, error) {
 		return nil, fmt.Errorf(`%s lacks model_name: add it, as in "model_name": "RotatE"`,
 			filepath.Join(f.Path, "config.json"))
 	}
-	gamma, hasGamma := number(options, "gamma")
-	hidden, hasHidden := number(options, "hidden_dim")
-	if !hasHidden {
-		hidden, hasHidden = number(options, "emb_size")
-	}
 	hyper := map[string]float64{}
-	if hasGamma && name != "SimplE" {
-		hyper[model.Gamma] = gamma
+	if name == "RotatE" || o.values["gamma"] != nil && name != "SimplE" {
+		hyper[model.Gamma] = o.number("gamma")
+	}
+	if o.err != nil {
+		return nil, o.err
 	}
 	tables := func(name string, perEntity, perRelation int) (*Converted, error) {
 		return f.vectorModel(name, perEntity, perRelation, entity, relation, noInverses, hyper)
@@ -115,11 +112,19 @@ func convertDGLKE(f *Folder) (*Converted, error) {
 		}
 		return c, err
 	case "RotatE":
-		if !hasGamma || !hasHidden || hidden < 1 {
-			return nil, fmt.Errorf("%s lacks gamma or hidden_dim, on which RotatE's phases depend",
-				filepath.Join(f.Path, "config.json"))
+		size := "hidden_dim"
+		if _, early := o.values["emb_size"]; early && o.values[size] == nil {
+			size = "emb_size"
 		}
-		hyper[model.EmbeddingRange] = model.DefaultRange(gamma, int(hidden))
+		hidden := o.integer(size)
+		if hidden != relation.width() {
+			o.fail("option %q is %d, but the relations of RotatE in %s have rows of %d numbers: "+
+				"restore the options of the training", size, hidden, relation.Path, relation.width())
+		}
+		if o.err != nil {
+			return nil, o.err
+		}
+		hyper[model.EmbeddingRange] = model.DefaultRange(hyper[model.Gamma], hidden)
 		return tables("rotate", 2, 1)
 	default:
 		return nil, f.unsupported(name, "")

@@ -35,13 +35,15 @@ type Format struct {
 	Protocol string
 	// Files describes in one line the files that a folder holds.
 	Files string
-	// Is reports whether a folder certainly belongs to the tool. It examines the names of the files
-	// and, for some tools, the training options. It may be nil.
-	Is func(dir string) bool
+	// Is reports whether a folder, or a file that the user names, certainly belongs to the tool. It
+	// examines the names of the files and, for some tools, the training options. It may be nil.
+	Is func(path string) bool
 	// Ending, if not empty, is the ending of files that each hold one checkpoint, such as ".pt". A
-	// user may name such a file instead of its folder. A folder with such a file may belong to the
-	// tool, if it belongs to no other.
+	// user may name such a file instead of its folder. Unless part is set, a folder with such a file
+	// may belong to the tool, if it belongs to no other.
 	Ending string
+	// part, if not empty, occurs in the names of these files, in any case. It is in lower case.
+	part string
 	// open opens the parameters.
 	open func(f *Folder) error
 	// vocabularies finds the labels of entities and relations; see ReadVocabularies.
@@ -49,8 +51,8 @@ type Format struct {
 	// elsewhere returns another folder dir that may hold the vocabularies, or "". where says, for
 	// messages, what names that folder.
 	elsewhere func(f *Folder) (where, dir string, err error)
-	// labels returns the labels that the parameter files hold, if any. Vocabulary files take
-	// precedence.
+	// labels returns the labels that the parameter files hold, if any. Labels in vocabulary files
+	// must be equal to them, and replace them only if mquine cannot use them; see newVocabulary.
 	labels func(f *Folder) (entities, relations []string)
 	// convert returns the model in an open folder whose vocabularies have been read.
 	convert func(f *Folder) (*Converted, error)
@@ -184,20 +186,14 @@ func Find(path string) (fit []*Format) {
 
 // Reads reports whether the path may be a checkpoint of the tool, by the names of the files.
 func (f *Format) Reads(path string) bool {
-	info, err := os.Stat(path)
-	switch {
-	case err != nil:
-		return false
-	case f.Ending != "" && !info.IsDir():
-		return strings.HasSuffix(path, f.Ending)
-	case f.Ending != "" && len(endingIn(path, f.Ending)) > 0:
+	if f.Ending != "" && f.part == "" && len(filesAt(path, "", f.Ending)) > 0 {
 		return true
 	}
 	return f.Is != nil && f.Is(path)
 }
 
-// Open opens the parameters of a folder, or of a file in the folder that ends in f.Ending. Close the
-// folder after use, even if it cannot be converted.
+// Open opens the parameters of a folder, or of a file in the folder that f.Reads. Close the folder
+// after use, even if it cannot be converted.
 func (f *Format) Open(ctx context.Context, path string) (_ *Folder, err error) {
 	folder := &Folder{Path: path, Format: f, Metadata: map[string]string{}, ctx: ctx}
 	if info, err := os.Stat(path); err == nil && !info.IsDir() {
@@ -379,8 +375,8 @@ func (f *Folder) unsupported(name, reason string) error {
 }
 
 // chosen returns the name of the file that the user chose. If the user chose a folder, chosen
-// returns the first of the preferred files that exists or, if none exists, the only file that ends
-// in f.Format.Ending.
+// returns the first of the preferred files that exists or, if none exists, the only file that has the
+// ending f.Format.Ending and contains f.Format.part.
 func (f *Folder) chosen(preferred ...string) (string, error) {
 	if f.file != "" {
 		return f.file, nil
@@ -390,7 +386,7 @@ func (f *Folder) chosen(preferred ...string) (string, error) {
 			return name, nil
 		}
 	}
-	names := endingIn(f.Path, f.Format.Ending)
+	names := filesAt(f.Path, f.Format.part, f.Format.Ending)
 	if len(names) == 1 {
 		return names[0], nil
 	}
@@ -401,6 +397,16 @@ func (f *Folder) chosen(preferred ...string) (string, error) {
 	}
 	return "", fmt.Errorf("%s has %d checkpoints of %s (%s): name one of these files instead of the folder",
 		f.Path, len(names), f.Format.Name, list)
+}
+
+// filesAt returns the names of the files in a folder that have the given ending and contain part, in
+// any case. If path is a file, filesAt returns its name if the name fits.
+func filesAt(path, part, ending string) []string {
+	names := endingIn(path, ending)
+	if info, err := os.Stat(path); err == nil && !info.IsDir() && strings.HasSuffix(path, ending) {
+		names = []string{filepath.Base(path)}
+	}
+	return slices.DeleteFunc(names, func(name string) bool { return !strings.Contains(strings.ToLower(name), part) })
 }
 
 // endingIn returns the names of the files in dir with the given ending.
@@ -415,15 +421,6 @@ func endingIn(dir, ending string) (names []string) {
 		}
 	}
 	return names
-}
-
-// only(dir, ending) returns the name of the file in dir with the given ending, or "" if there is
-// none or more than one.
-func only(dir, ending string) string {
-	if names := endingIn(dir, ending); len(names) == 1 {
-		return names[0]
-	}
-	return ""
 }
 
 // exists reports whether dir has all the files.

@@ -73,12 +73,15 @@ func (f *Folder) convE(
 			}
 		}
 		weights.Name = layer.name
+		bias, err := f.tensorOr(layer.name+".bias", layer.prefix+".bias", weights, 0)
+		if err != nil {
+			return nil, err
+		}
 		norm, err := f.normalisation(layer.norm, layer.normPrefix)
 		if err != nil {
 			return nil, err
 		}
-		others = append(others, weights, f.tensorOr(layer.name+".bias", layer.prefix+".bias", weights, 0))
-		others = append(others, norm...)
+		others = append(append(others, weights, bias), norm...)
 	}
 	return f.tableModel(config, inverses, append([]Tensor{entity, relation}, others...)...)
 }
@@ -94,19 +97,22 @@ func (f *Folder) normalisation(name, prefix string) ([]Tensor, error) {
 	if err != nil {
 		return nil, err
 	}
+	scale, err := f.tensorOr(name+".scale", prefix+".weight", mean, 1)
+	if err != nil {
+		return nil, err
+	}
+	shift, err := f.tensorOr(name+".shift", prefix+".bias", mean, 0)
 	mean.Name, variance.Name = name+".mean", name+".variance"
-	return []Tensor{
-		f.tensorOr(name+".scale", prefix+".weight", mean, 1), f.tensorOr(name+".shift", prefix+".bias", mean, 0),
-		mean, variance,
-	}, nil
+	return []Tensor{scale, shift, mean, variance}, err
 }
 
-// tensorOr returns the tensor with the name in source under a new name. If there is none, it
+// tensorOr returns the tensor with the name in source under a new name. If it is missing, tensorOr
 // returns a vector that has the given value for each row of the tensor like.
-func (f *Folder) tensorOr(name, source string, like Tensor, value float32) Tensor {
-	if t, err := f.tensor(source); err == nil {
+func (f *Folder) tensorOr(name, source string, like Tensor, value float32) (Tensor, error) {
+	if f.has(source) {
+		t, err := f.tensor(source)
 		t.Name = name
-		return t
+		return t, err
 	}
 	n := like.rows()
 	return Tensor{Path: like.Path, Name: name, Type: "float32", Shape: []int{n}, Values: func() []float32 {
@@ -115,7 +121,7 @@ func (f *Folder) tensorOr(name, source string, like Tensor, value float32) Tenso
 			values[i] = value
 		}
 		return values
-	}}
+	}}, nil
 }
 
 // swapAxes returns the tensor with its first two axes exchanged.

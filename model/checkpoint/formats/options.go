@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"math"
 	"path/filepath"
@@ -15,11 +14,11 @@ import (
 	"github.com/mquine/mquine/model/checkpoint/internal/mapped"
 )
 
-// maxOptions limits the size of a file of options, in bytes.
-const maxOptions = 1 << 20
+// MaxOptions limits the size of a file of options, such as ExportConfig, in bytes.
+const MaxOptions = 1 << 20
 
-// readOptions reads a JSON object of training options and adds its strings, numbers and booleans to
-// the metadata.
+// readOptions reads a JSON object of training options, which a byte order mark may precede, and adds
+// its strings, numbers and booleans to the metadata.
 func (f *Folder) readOptions(file string) (values map[string]any, err error) {
 	path := filepath.Join(f.Path, file)
 	open, err := mapped.Open(path)
@@ -31,16 +30,18 @@ func (f *Folder) readOptions(file string) (values map[string]any, err error) {
 	}
 	defer open.Close()
 	defer fault.Guard().Catch(&err)
-	if n := len(open.Contents()); n > maxOptions {
+	if n := len(open.Contents()); n > MaxOptions {
 		return nil, fmt.Errorf("%s has %d bytes, which is too many for training options", path, n)
 	}
-	d := json.NewDecoder(bytes.NewReader(open.Contents()))
-	d.UseNumber()
-	err = d.Decode(&values)
-	if err == nil {
-		_, err = d.Token() // More would accept a bracket that closes nothing
+	text := bytes.TrimPrefix(open.Contents(), []byte("\ufeff"))
+	var wrong *json.SyntaxError
+	if err := json.Unmarshal(text, new(json.RawMessage)); errors.As(err, &wrong) {
+		line := 1 + bytes.Count(text[:min(wrong.Offset, int64(len(text)))], []byte("\n"))
+		return nil, fmt.Errorf("%s is not a single JSON object: %w (line %d)", path, err, line)
 	}
-	if err != io.EOF || values == nil {
+	d := json.NewDecoder(bytes.NewReader(text))
+	d.UseNumber()
+	if err := d.Decode(&values); err != nil || values == nil {
 		return nil, fmt.Errorf("%s is not a single JSON object", path)
 	}
 	f.describe(values)
@@ -55,13 +56,6 @@ func (f *Folder) describe(options map[string]any) {
 			f.Metadata[key] = fmt.Sprint(v)
 		}
 	}
-}
-
-// number returns a numeric option and reports whether the option is a number.
-func number(options map[string]any, key string) (float64, bool) {
-	v, ok := options[key].(json.Number)
-	x, err := v.Float64()
-	return x, ok && err == nil
 }
 
 // options holds training options that a conversion needs. Its methods record the first missing or

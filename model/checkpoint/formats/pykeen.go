@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -387,7 +388,9 @@ func (f *Folder) pykeenTuckER(entity, relation Tensor) (*Converted, error) {
 	if err != nil {
 		return nil, err
 	}
-	if !f.has(head+".weight", product+".weight") {
+	if !slices.ContainsFunc(f.Tensors, func(t Tensor) bool {
+		return strings.HasPrefix(t.Name, head+".") || strings.HasPrefix(t.Name, product+".")
+	}) {
 		return f.tuckER(entity, relation, f.pykeenInverses(), core.swapAxes())
 	}
 	if err := f.checkEpsilon("head_batch_norm", "head_relation_batch_norm"); err != nil {

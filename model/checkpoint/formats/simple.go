@@ -20,10 +20,14 @@ import (
 var simplE = &Format{
 	Name: "simple", Tool: "SimplE (baharefatemi/SimplE)", Protocol: "kbc",
 	Files:        "*.chkpnt, entities.dict, relations.dict",
-	Is:           func(dir string) bool { return only(dir, ".chkpnt") != "" },
+	Is:           func(path string) bool { return len(filesAt(path, "", simplEEnding)) > 0 },
+	Ending:       simplEEnding,
 	vocabularies: []vocabularyFiles{dictFiles, tsvFiles},
 	open: func(f *Folder) error {
-		file := only(f.Path, ".chkpnt")
+		file, err := f.chosen()
+		if err != nil {
+			return err
+		}
 		if err := f.openTorch(file, simplEName); err != nil {
 			return err
 		}
@@ -48,6 +52,9 @@ var simplE = &Format{
 		return f.vectorModel("simple", 2, 2, entity, relation, noInverses, map[string]float64{model.Clamp: simplEClamp})
 	},
 }
+
+// simplEEnding ends the names of the files.
+const simplEEnding = ".chkpnt"
 
 // simplEClamp is the largest absolute score of the authors' code and of DGL-KE.
 const simplEClamp = 20

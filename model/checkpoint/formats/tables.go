@@ -48,7 +48,7 @@ func (f *Folder) tableModel(config model.Config, inverses numbering, tables ...T
 	full.Entities, full.Relations = f.Entities.Len(), f.Relations.Len()
 	parameters, err := spec.Parameters(full)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("%s: %w", f.Path, err)
 	}
 	if len(parameters) != len(tables) {
 		return nil, fmt.Errorf("%s: %s has %d tensors, not %d", f.Path, config.Model, len(parameters), len(tables))
@@ -161,16 +161,20 @@ func (t Tensor) columns(first, last int) Tensor {
 	return t
 }
 
-// phases returns the phases of a table of complex numbers in pairs. It returns an error if a
-// modulus is not 1.
+// phases returns the phases of a table of complex numbers in pairs. It returns an error if a row has
+// half a pair or a modulus is not 1.
 func (t Tensor) phases() (Tensor, error) {
 	const tolerance = 1e-3
+	if t.width()%2 != 0 {
+		return t, fmt.Errorf("%s: tensor %.60q has rows of %d numbers, but complex numbers need an even number",
+			t.Path, t.Name, t.width())
+	}
 	var list []float32
 	for i, values := 0, t.Values(); i+1 < len(values); i += 2 {
 		re, im := float64(values[i]), float64(values[i+1])
 		if math.Abs(math.Hypot(re, im)-1) > tolerance {
 			return t, fmt.Errorf("%s: tensor %.60q has a number of modulus %.4g in row %d: rotations have modulus 1",
-				t.Path, t.Name, math.Hypot(re, im), i/max(t.width(), 1))
+				t.Path, t.Name, math.Hypot(re, im), i/t.width())
 		}
 		list = append(list, float32(math.Atan2(im, re)))
 	}
@@ -239,7 +243,8 @@ func (t Tensor) first(n int) Tensor {
 	return t
 }
 
-// join returns a tensor whose row i is row i of a followed by row i of b.
+// join returns a tensor whose row i is row i of a followed by row i of b. Its type is the type of a or
+// b that is not float32, if any, so that a conversion is reported.
 func join(a, b Tensor) (Tensor, error) {
 	if a.rows() != b.rows() {
 		return a, fmt.Errorf("%s: tensors %.60q and %.60q have different shapes, %v and %v",
@@ -247,6 +252,9 @@ func join(a, b Tensor) (Tensor, error) {
 	}
 	n, m, x, y := a.width(), b.width(), a.Values, b.Values
 	rows := a.rows()
+	if a.Type == "float32" {
+		a.Type = b.Type
+	}
 	a.Shape = []int{rows, n + m}
 	a.Values = func() []float32 {
 		first, second := x(), y()

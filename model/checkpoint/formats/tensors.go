@@ -109,7 +109,13 @@ func OpenTensors(ctx context.Context, files TensorFiles) (_ *Folder, err error) 
 				tables[1].Path, tables[1].Name, text.Plural(tables[1].rows(), "row"), text.Plural(n, "relation"))
 		}
 		for i, p := range units {
-			if p.Pairs && files.Pairs {
+			if !p.Pairs {
+				continue
+			}
+			if err := tables[i].checkPairs(files.Pairs); err != nil {
+				return nil, err
+			}
+			if files.Pairs {
 				tables[i] = tables[i].mapRows(separate)
 			}
 		}
@@ -134,6 +140,20 @@ func OpenTensors(ctx context.Context, files TensorFiles) (_ *Folder, err error) 
 		return nil, err
 	}
 	return f, nil
+}
+
+// checkPairs returns an error if the rows of a table of pairs have several axes and the order of the
+// axes contradicts the layout.
+func (t Tensor) checkPairs(alternate bool) error {
+	axis, layout, want := 1, "halves", "[2, k]"
+	if alternate {
+		axis, layout, want = 2, "interleaved", "[k, 2]"
+	}
+	if len(t.Shape) <= 2 || len(t.Shape) == 3 && t.Shape[axis] == 2 {
+		return nil
+	}
+	return fmt.Errorf("%s: tensor %.80q has shape %v, but with --layout %s its rows must be vectors or have shape %s: "+
+		"change --layout, or save the table with another shape", t.Path, t.Name, t.Shape, layout, want)
 }
 
 // readAnyOrder reads lines of the form id<TAB>label or label<TAB>id.
@@ -196,8 +216,10 @@ func (f *Folder) openTable(name, where string) (err error) {
 	value := file.Value
 	for _, key := range strings.Split(inside, "/") {
 		d, ok := value.(*pickle.Dict)
-		if !ok {
-			break
+		if !ok && inside == "" {
+			break // the file holds a single value
+		} else if !ok {
+			return notTensor(path, inside)
 		}
 		if value, ok = d.Get(key); !ok {
 			return noTensor(path, inside, d.Entries, func(e pickle.Entry) string {
@@ -208,8 +230,7 @@ func (f *Folder) openTable(name, where string) (err error) {
 	}
 	t, ok := value.(*torch.Tensor)
 	if !ok {
-		return fmt.Errorf("%s: %.80q is not a tensor: name one, as in FILE:TENSOR or FILE:DICTIONARY/TENSOR",
-			path, inside)
+		return notTensor(path, inside)
 	}
 	if t.Expanded() {
 		return expanded(path, inside)
@@ -238,6 +259,11 @@ func (f *Folder) openSafetensors(path, inside, name string) error {
 		path, name, "float32", file.Tensors()[i].Shape, func() []float32 { return values },
 	})
 	return nil
+}
+
+// notTensor returns the error about a name that leads to no tensor in a torch file.
+func notTensor(path, inside string) error {
+	return fmt.Errorf("%s: %.80q is not a tensor: name one, as in FILE:TENSOR or FILE:DICTIONARY/TENSOR", path, inside)
 }
 
 // noTensor returns the error about a tensor that a file lacks. list and nameOf say what the file has.

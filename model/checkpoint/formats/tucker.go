@@ -1,8 +1,8 @@
 package formats
 
 import (
-	"slices"
-	"strings"
+	"os"
+	"path/filepath"
 
 	"github.com/mquine/mquine/model/checkpoint/pickle"
 )
@@ -17,9 +17,11 @@ import (
 var tucker = &Format{
 	Name: "tucker", Tool: "TuckER (ibalazevic/TuckER)", Protocol: "rotate",
 	Files:        "*tucker*.pt, {entities,relations}.dict",
-	Is:           func(dir string) bool { return authorsFile(dir, "tucker", ".pt") != "" },
+	Is:           func(path string) bool { return isAuthors(path, "tucker", ".pt") },
+	Ending:       ".pt",
+	part:         "tucker",
 	vocabularies: []vocabularyFiles{dictFiles},
-	open:         func(f *Folder) error { return f.openState(authorsFile(f.Path, "tucker", ".pt")) },
+	open:         (*Folder).openState,
 	convert: func(f *Folder) (*Converted, error) {
 		entity, relation, err := f.tables("E.weight", "R.weight")
 		if err != nil {
@@ -45,20 +47,22 @@ var tucker = &Format{
 	},
 }
 
-// authorsFile returns the name of the only file in dir that has the given ending and contains the
-// model's name. Otherwise, and in a folder with the vocabularies of LibKGE, it returns "".
-func authorsFile(dir, name, ending string) string {
-	names := slices.DeleteFunc(endingIn(dir, ending), func(file string) bool {
-		return !strings.Contains(strings.ToLower(file), name)
-	})
-	if len(names) != 1 || exists(dir, delFiles.entities) {
-		return ""
+// isAuthors reports whether a folder has a file that has the given ending and contains the model's
+// name, or whether path is such a file. It returns false if the folder has the vocabularies of LibKGE.
+func isAuthors(path, name, ending string) bool {
+	dir := path
+	if info, err := os.Stat(path); err == nil && !info.IsDir() {
+		dir = filepath.Dir(path)
 	}
-	return names[0]
+	return len(filesAt(path, name, ending)) > 0 && !exists(dir, delFiles.entities)
 }
 
-// openState opens a torch file that holds a state dictionary.
-func (f *Folder) openState(file string) error {
+// openState opens the chosen torch file, which holds a state dictionary.
+func (f *Folder) openState() error {
+	file, err := f.chosen()
+	if err != nil {
+		return err
+	}
 	if err := f.openTorch(file, nil); err != nil {
 		return err
 	}

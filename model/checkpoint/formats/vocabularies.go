@@ -72,8 +72,7 @@ func SameVocabularies(ctx context.Context, dir string, entities, relations *kg.V
 // the folder given.
 func (f *Format) same(ctx context.Context, dir string, v *vocabularies, given string) error {
 	other, err := f.givenVocabularies(ctx, given)
-	if err == nil && (!slices.Equal(v.entities.Labels(), other.entities.Labels()) ||
-		!slices.Equal(v.relations.Labels(), other.relations.Labels())) {
+	if err == nil && !v.equal(other) {
 		err = fmt.Errorf("%s has its own vocabularies, and the vocabularies in %s differ from them: omit --vocab",
 			dir, given)
 	}
@@ -82,6 +81,12 @@ func (f *Format) same(ctx context.Context, dir string, v *vocabularies, given st
 
 // vocabularies is a pair of vocabularies.
 type vocabularies struct{ entities, relations *kg.Vocabulary }
+
+// equal reports whether the labels of v and other are the same, in the same order.
+func (v *vocabularies) equal(other *vocabularies) bool {
+	return slices.Equal(v.entities.Labels(), other.entities.Labels()) &&
+		slices.Equal(v.relations.Labels(), other.relations.Labels())
+}
 
 // vocabularyNames names the tool's vocabulary files.
 func (f *Format) vocabularyNames() string {
@@ -100,25 +105,32 @@ func (f *Format) find(ctx context.Context, dir string) (*vocabularies, error) {
 }
 
 // ownVocabularies reads the vocabularies of the folder, from files or, if there are none, from the
-// parameter file. It returns nil if neither has any.
+// parameter file. It returns nil if neither has any. If both have them, they must be equal, unless
+// mquine cannot use the labels in the parameter file.
 func (f *Folder) ownVocabularies(ctx context.Context) (*vocabularies, error) {
-	if v, err := f.Format.find(ctx, f.Path); v != nil || err != nil || f.Format.labels == nil {
+	v, err := f.Format.find(ctx, f.Path)
+	if err != nil || f.Format.labels == nil {
 		return v, err
 	}
 	entities, relations := f.Format.labels(f)
 	if entities == nil || relations == nil {
-		return nil, nil
+		return v, nil
 	}
-	var v vocabularies
-	var err error
-	if v.entities, err = newVocabulary(entities); err == nil {
-		v.relations, err = newVocabulary(relations)
+	inside := &vocabularies{}
+	if inside.entities, err = newVocabulary(entities); err == nil {
+		inside.relations, err = newVocabulary(relations)
 	}
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w; write the corrected labels to %s in this folder",
-			f.Path, err, f.Format.vocabularyNames())
+	names := f.Format.vocabularyNames()
+	switch {
+	case v == nil && err != nil:
+		return nil, fmt.Errorf("%s: %w; write the corrected labels to %s in this folder", f.Path, err, names)
+	case v == nil:
+		return inside, nil
+	case err == nil && !v.equal(inside):
+		return nil, fmt.Errorf("%s: the labels in the checkpoint of %s differ from the labels in %s in this folder: "+
+			"remove these two files if they belong to another model", f.Path, f.Format.Name, names)
 	}
-	return &v, nil
+	return v, nil
 }
 
 // vocabulariesElsewhere reads the vocabularies in the folder that the tool's options name, and sets

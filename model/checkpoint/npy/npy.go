@@ -87,8 +87,12 @@ func (f *File) Verify(ctx context.Context) error { return f.mapped.Verify(ctx) }
 
 // Float32 returns the elements in row-major order, rounded to float32 if they are float64. On a
 // little-endian machine, aligned little-endian float32 numbers share the memory of the file, which
-// is read-only and valid until Close. Otherwise the elements are a converted copy.
+// is read-only and valid until Close. Otherwise the elements are a converted copy. Float32 panics if
+// OpenIntegers opened the file.
 func (f *File) Float32() []float32 {
+	if f.kind.integer != nil {
+		panic("npy: Float32 of a file of integers")
+	}
 	if f.kind.convert == nil {
 		return mapped.Float32s(f.data)
 	}
@@ -100,7 +104,7 @@ func (f *File) Float32() []float32 {
 }
 
 // Integer returns the element with the given number, in row-major order, of a file that
-// OpenIntegers opened.
+// OpenIntegers opened. It panics if Open opened the file, or if the array has no such element.
 func (f *File) Integer(i int) int64 { return f.kind.integer(f.data[i*f.kind.size:]) }
 
 // Close releases the file's memory. Do not use slices of its contents afterwards. A second call

@@ -125,6 +125,12 @@ func TestOpenIntegers(t *testing.T) {
 	}
 	_, err := OpenIntegers(writeTemp(t, encode(1, good, 1, 2, 3, 4, 5, 6)))
 	assert.ErrorContains(t, err, `type "<f4", but only int64 and int32 can be read: save it again after astype('<i8')`)
+
+	integers := encode(1, `{'descr': '<i4', 'fortran_order': False, 'shape': (1,), }`, 1)
+	f, err := OpenIntegers(writeTemp(t, integers))
+	require.NoError(t, err)
+	defer f.Close()
+	assert.PanicsWithValue(t, "npy: Float32 of a file of integers", func() { f.Float32() })
 }
 
 // Open returns the shape and elements of a file that WriteFile wrote. A cancelled WriteFile leaves
@@ -153,6 +159,11 @@ func TestWriteFile(t *testing.T) {
 	cancelled, cancel := context.WithCancel(t.Context())
 	cancel()
 	require.ErrorIs(t, WriteFile(cancelled, path, []int{len(values)}, values), context.Canceled)
+	for _, shape := range [][]int{{2}, {1, 0}, {-1, -1}, {math.MaxInt, math.MaxInt}, make([]int, maxRank+1)} {
+		assert.ErrorContains(t, WriteFile(t.Context(), path, shape, values[:1]),
+			fmt.Sprintf("the number of values is 1, which does not match the shape %v", shape))
+	}
+	require.NoError(t, WriteFile(t.Context(), path+"0", []int{3, 0}, nil))
 	f, err = Open(path)
 	require.NoError(t, err, "the former file is unchanged")
 	require.NoError(t, f.Close())

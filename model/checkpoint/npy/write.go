@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"math/bits"
 	"slices"
 	"strings"
 
@@ -13,11 +14,14 @@ import (
 )
 
 // WriteFile atomically writes an array of the given shape to the file at path, and replaces an
-// existing file. The values are in row-major order and become little-endian float32. After an error
-// or a cancelled context, the old file is unchanged.
+// existing file. The values are in row-major order and become little-endian float32. Their number
+// must match the shape. After an error or a cancelled context, the old file is unchanged.
 func WriteFile(ctx context.Context, path string, shape []int, values []float32) error {
 	return atomicfile.Write(path, func(w io.Writer) (err error) {
 		defer fault.Guard().Catch(&err) // values may be mapped
+		if !fits(shape, len(values)) {
+			return fmt.Errorf("the number of values is %d, which does not match the shape %v", len(values), shape)
+		}
 		if _, err := io.WriteString(w, encodeHeader(shape)); err != nil {
 			return err
 		}
@@ -31,6 +35,19 @@ func WriteFile(ctx context.Context, path string, shape []int, values []float32) 
 		}
 		return nil
 	})
+}
+
+// fits reports whether an array of the given shape has n elements and Open would read it.
+func fits(shape []int, n int) bool {
+	size := uint64(4) // in bytes
+	for _, extent := range shape {
+		over, product := bits.Mul64(size, uint64(extent))
+		if extent < 0 || over != 0 {
+			return false
+		}
+		size = product
+	}
+	return len(shape) <= maxRank && size == 4*uint64(n)
 }
 
 // encodeHeader returns everything before the elements, as numpy.save writes it: its length is a
