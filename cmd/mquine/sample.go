@@ -70,6 +70,9 @@ func (s *sample) draw(ctx context.Context, e *evaluation, t *task) (err error) {
 	sample := &metrics.Sample{Seed: s.seed, Exact: true}
 	for _, side := range o.Sides {
 		for i, list := range t.negatives[side] {
+			if !t.among.Has(t.triples[i].Query(side)) {
+				continue // --skip-excluded leaves the query out
+			}
 			sample.Candidates = max(sample.Candidates, len(list))
 			sample.Exact = sample.Exact && len(list) == int(t.drawn.Population[side][i])
 		}

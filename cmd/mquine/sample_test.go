@@ -3,6 +3,8 @@ package main
 import (
 	"encoding/json"
 	"os"
+	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -68,6 +70,32 @@ func TestSample(t *testing.T) {
 		"must be a whole number of at least 1":           {"--sample", "0"},
 	} {
 		mquine(t, append(eval, flags...)...).requireSentence(t, exitUsage, want)
+	}
+}
+
+// Queries that --skip-excluded leaves out do not decide whether the metrics are exact: their targets are
+// not in the list, so they have one more candidate to draw than the others.
+func TestSampleSkipExcluded(t *testing.T) {
+	w := newWorkplace(t)
+	const candidates = 30
+	lines := strings.SplitAfter(string(must1(os.ReadFile(filepath.Join(w.model, "entities.tsv")))), "\n")
+	var listed strings.Builder
+	for _, line := range lines[:candidates] {
+		_, label, _ := strings.Cut(line, "\t")
+		listed.WriteString(label)
+	}
+	list := w.path("list.txt")
+	require.NoError(t, os.WriteFile(list, []byte(listed.String()), 0o644))
+	for sample, exact := range map[int]bool{candidates - 2: false, candidates - 1: true, candidates: true} {
+		o := succeed(t, "eval", w.model, "--data", w.data, "--candidates", list, "--skip-excluded", "--filter", "none",
+			"--sample", strconv.Itoa(sample), "--force", "--json", w.path("e.json"))
+		var report metrics.Report
+		require.NoError(t, json.Unmarshal(must1(os.ReadFile(w.path("e.json"))), &report))
+		require.Positive(t, report.Restrictions.Excluded)
+		want := &metrics.Sample{Candidates: min(sample, candidates-1), Exact: exact}
+		assert.Equal(t, want, report.Restrictions.Sample)
+		assert.Equal(t, exact, report.Estimate.Exact)
+		assert.Equal(t, !exact, strings.Contains(o.stdout, "estimated"), o.stdout)
 	}
 }
 
