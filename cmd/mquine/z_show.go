@@ -32,7 +32,9 @@ func newZShowCommand() *cobra.Command {
 		Short: "List the Z-patterns of a triple",
 		Long: `List the Z-patterns of a triple (H, R, T): the names of all e2 and e3 such that
 (H, R, e2), (e3, R, e2) and (e3, R, T) are training triples. The triple itself
-need not be in the data set.`,
+need not be in the data set. Every format lists at most --limit patterns. If the
+triple has more, a line below the tables says how many; with CSV and JSON, the
+line goes to standard error.`,
 		Example: `  mquine z show --data umls --head steroid --relation affects --tail fungus
   mquine z show --data ./my-graph --head a --relation r --tail b --json z.json`,
 		Args: noArgs,
@@ -41,7 +43,13 @@ need not be in the data set.`,
 			if err != nil {
 				return err
 			}
-			return z.print(cmd, report)
+			if err := z.print(cmd, report); err != nil {
+				return err
+			}
+			if z.format == text.FormatCSV || z.format == text.FormatJSON || z.jsonFile == "-" { // no remarks
+				report.noteUnlisted(cmd.ErrOrStderr())
+			}
+			return nil
 		},
 	}
 	flags := cmd.Flags()
@@ -127,8 +135,19 @@ func (r *shownTriple) tables() []*text.Table {
 	return []*text.Table{cases, patterns}
 }
 
+// unlisted returns the number of patterns beyond --limit.
+func (r *shownTriple) unlisted() uint64 { return r.Z - uint64(len(r.Patterns)) }
+
+// noteUnlisted prints a note about the patterns that CSV and JSON leave out.
+func (r *shownTriple) noteUnlisted(log io.Writer) {
+	if more := r.unlisted(); more > 0 {
+		printNote(log, "%s of %s Z-patterns are not listed: raise --limit to list them", text.Comma(more),
+			text.Comma(r.Z))
+	}
+}
+
 func (r *shownTriple) remarks() []string {
-	if more := r.Z - uint64(len(r.Patterns)); more > 0 {
+	if more := r.unlisted(); more > 0 {
 		return []string{fmt.Sprintf("… and %s more: raise --limit to list them.", text.Comma(more))}
 	}
 	return nil

@@ -189,7 +189,15 @@ func TestZShow(t *testing.T) {
 	assert.Equal(t, []struct{ E2, E3 string }{{"e2", "e3"}}, r.Patterns)
 
 	o = succeed(t, append(show, "--tail", "e4", "--limit", "1")...)
-	assert.Contains(t, o.stdout, "… and 1 more: raise --limit to list them.")
+	const more = "… and 1 more: raise --limit to list them.\n"
+	assert.Contains(t, o.stdout, more)
+	const note = "note: 1 of 2 Z-patterns are not listed: raise --limit to list them\n"
+	assert.NotContains(t, o.stderr, note)
+	for _, flags := range [][]string{{"--format", "csv"}, {"--format", "json"}, {"--json", "-"}} {
+		o = succeed(t, append(append(show, "--tail", "e4", "--limit", "1"), flags...)...)
+		assert.Contains(t, o.stderr, note, flags)
+		assert.NotContains(t, succeed(t, append(append(show, "--tail", "e4"), flags...)...).stderr, note, flags)
+	}
 	o = succeed(t, append(show, "--tail", "e1")...)
 	assert.Contains(t, o.stdout, "is in no split")
 	assert.NotContains(t, o.stdout, "←")
