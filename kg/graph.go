@@ -24,7 +24,13 @@ type Graph struct {
 	Notes []string
 	// leftOut are the labels of entities and of relations that Restrict left out.
 	leftOut [2]map[string]bool
+	// added counts the entities that Relabel took from another vocabulary.
+	added int
 }
+
+// DataEntities returns the number of entities of the data set. Entities has more if Relabel took them
+// from a checkpoint.
+func (g *Graph) DataEntities() int { return g.Entities.Len() - g.added }
 
 // Has reports whether the data set has the split.
 func (g *Graph) Has(s Split) bool { return g.Splits[s] != nil }

@@ -24,6 +24,7 @@ func (g *Graph) Relabel(entities, relations *Vocabulary) (*Graph, error) {
 	}
 	out := &Graph{
 		Name: g.Name, Dir: g.Dir, Entities: entities, Relations: relations, Notes: g.Notes, leftOut: g.leftOut,
+		added: entities.Len() - g.DataEntities(),
 	}
 	for s, triples := range g.Splits {
 		if triples == nil {

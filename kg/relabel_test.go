@@ -17,6 +17,10 @@ func TestRelabel(t *testing.T) {
 	assert.Nil(t, out.Splits[Valid], "a missing split stays missing")
 	assert.NotNil(t, out.Splits[Test], "an empty split stays empty")
 	assert.Equal(t, []string{"1 entity that is only in the checkpoint stays a candidate"}, out.Notes)
+	assert.Equal(t, []int{3, 3}, []int{g.DataEntities(), out.DataEntities()})
+	again, err := out.Relabel(NewVocabulary("y", "x", "c", "b", "a"), out.Relations)
+	require.NoError(t, err)
+	assert.Equal(t, 3, again.DataEntities())
 
 	_, err = g.Relabel(NewVocabulary("a"), NewVocabulary("r", "s"))
 	assert.EqualError(t, err, "data set small: the checkpoint lacks 2 entities of the data (b, c): "+

@@ -64,6 +64,30 @@ func TestZCaseGroups(t *testing.T) {
 	assert.Panics(t, func() { keys[0].Group(&rank.Rank{Triple: kg.Triple{Head: 3, Relation: 4, Tail: 3}}) })
 }
 
+// Entities that only a checkpoint has are not candidates of rank_Z.
+func TestZCaseOfRelabelledGraph(t *testing.T) {
+	g := familyGraph()
+	larger := kg.NewVocabulary("p", "q", "r", "s", "t", "u", "v", "w", "x", "y")
+	for _, label := range g.Entities.Labels() {
+		larger.Add(label)
+	}
+	relabelled, err := g.Relabel(larger, g.Relations)
+	require.NoError(t, err)
+	var sizes []map[string]int
+	for _, g := range []*kg.Graph{g, relabelled} {
+		keys, err := NewKeys(t.Context(), g, []string{"z-case"},
+			KeyOptions{Triples: g.Splits[kg.Test], Sides: rank.BothSides})
+		require.NoError(t, err)
+		var ranks []rank.Rank
+		for _, triple := range g.Splits[kg.Test] {
+			ranks = append(ranks, rank.Rank{Triple: triple}, rank.Rank{Triple: triple, Side: kg.Head})
+		}
+		sizes = append(sizes, groupSizes(keys[0], ranks))
+	}
+	assert.Positive(t, sizes[0]["easy"])
+	assert.Equal(t, sizes[0], sizes[1])
+}
+
 func TestDegreeGroups(t *testing.T) {
 	g := familyGraph()
 	// A repeated triple and a loop count once: ann is in 9 distinct triples, bob in 5, eve in one

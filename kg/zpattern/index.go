@@ -16,9 +16,10 @@ import (
 // needs about 8 bytes per training triple, and 12 bytes for each entity on each side of each
 // relation.
 type Index struct {
-	entities  int
-	relations []relation
-	widest    int // the largest number of entities on one side of a relation
+	entities   int // identifiers of entities are below it
+	candidates int // entities of the data set; a checkpoint may have more
+	relations  []relation
+	widest     int // the largest number of entities on one side of a relation
 }
 
 // relation holds the distinct training triples of a relation twice: relation[kg.Tail] leads from
@@ -54,7 +55,9 @@ func NewIndex(ctx context.Context, g *kg.Graph) (*Index, error) {
 
 // newIndex indexes the training triples of g.
 func newIndex(g *kg.Graph, triples []kg.Triple) *Index {
-	x := &Index{entities: g.Entities.Len(), relations: make([]relation, g.Relations.Len())}
+	x := &Index{
+		entities: g.Entities.Len(), candidates: g.DataEntities(), relations: make([]relation, g.Relations.Len()),
+	}
 	edges := make([][]edge, len(x.relations))
 	sizes := make([]int, len(x.relations))
 	for _, t := range triples {

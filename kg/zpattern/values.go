@@ -143,7 +143,7 @@ func (w *counter) value(q kg.Query, triples []kg.Triple, of []int32, values []Va
 	for _, t := range known {
 		w.end.values[t] = 0
 	}
-	unobserved := w.index.entities - len(known)
+	unobserved := w.index.candidates - len(known)
 	zeros := unobserved
 	for _, t := range w.end.used {
 		z := w.end.values[t]
