@@ -76,6 +76,7 @@ func (r *Report) SetEstimate(ranks []rank.Rank) {
 		Unbiased: []string{"mr", "amr", "amri"}, Exact: exact, MRLow: last.MR - margin, MRHigh: last.MR + margin,
 		Within: Measure(within, last.Side, last.Filter, last.Ties, ks),
 	}
+	r.Estimate.Within.ClusterCount = last.ClusterCount // the queries are the same
 }
 
 // rankVariance estimates the variance of an estimated rank over samples without replacement
@@ -107,13 +108,16 @@ func (e *Estimate) Notes(s *Sample, o TableOptions) string {
 	}
 	drawn := text.Count(s.Candidates, "candidate drawn for each query stands",
 		"candidates drawn for each query stand")
-	interval := fmt.Sprintf("the 95%% interval of the exact MR is [%s, %s]", o.mean(e.MRLow), o.mean(e.MRHigh))
-	if math.IsNaN(float64(e.MRLow)) {
-		interval = "the exact MR has no interval, because the spread of one drawn candidate is unknown"
+	interval, bias := "", ""
+	if !o.NoCI {
+		interval = fmt.Sprintf("; the 95%% interval of the exact MR is [%s, %s]", o.mean(e.MRLow), o.mean(e.MRHigh))
+		if math.IsNaN(float64(e.MRLow)) {
+			interval = "; the exact MR has no interval, because the spread of one drawn candidate is unknown"
+		}
+		bias = " The interval of the MRR does not include its bias."
 	}
-	estimate := fmt.Sprintf("Estimate: %s for all candidates. MR, AMR and AMRI are unbiased; %s. MRR is too high on "+
-		"average, and Hits@k, the median and GMR are biased too. The interval of the MRR does not include its bias.",
-		drawn, interval)
+	estimate := fmt.Sprintf("Estimate: %s for all candidates. MR, AMR and AMRI are unbiased%s. MRR is too high on "+
+		"average, and Hits@k, the median and GMR are biased too.%s", drawn, interval, bias)
 	within := fmt.Sprintf("Ranks within the samples: MRR %s, MR %s, %s.",
 		o.share(w.MRR), o.mean(w.MR), strings.Join(hits, ", "))
 	return text.Wrap(estimate) + "\n" + text.Wrap(within)

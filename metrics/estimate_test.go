@@ -64,12 +64,14 @@ func TestEstimateLimits(t *testing.T) {
 	estimate := func() *Estimate {
 		ranks := []rank.Rank{k}
 		r := Report{Results: []Result{Measure(ranks, rank.TailSide, rank.None, rank.Realistic, nil)}}
+		r.Results[0].ClusterCount = ClusterCount{Clusters: 1, Effective: 1}
 		r.SetEstimate(ranks)
 		return r.Estimate
 	}
 	e := estimate()
 	assert.EqualValues(t, 4, e.MRLow)
 	assert.EqualValues(t, 4, e.MRHigh)
+	assert.Equal(t, ClusterCount{Clusters: 1, Effective: 1}, e.Within.ClusterCount)
 	assert.True(t, e.Exact)
 	assert.Equal(t, "Every candidate was drawn for every query, so the metrics are exact.",
 		e.Notes(&Sample{Candidates: 10}, TableOptions{}))
@@ -83,4 +85,8 @@ func TestEstimateLimits(t *testing.T) {
 	notes := strings.ReplaceAll(e.Notes(&Sample{Candidates: 1}, TableOptions{}), "\n", " ")
 	assert.Contains(t, notes, "1 candidate drawn for each query stands for all candidates. ")
 	assert.Contains(t, notes, "the exact MR has no interval, because the spread of one drawn candidate is unknown. ")
+	notes = strings.ReplaceAll(e.Notes(&Sample{Candidates: 1}, TableOptions{NoCI: true}), "\n", " ")
+	assert.Contains(t, notes, "AMRI are unbiased. MRR is too high on average, and Hits@k, the median and GMR are "+
+		"biased too. Ranks within the samples: ")
+	assert.NotContains(t, notes, "interval")
 }
