@@ -13,33 +13,35 @@ import (
 // include other sides. Align returns an error unless ranks contains the ranks of exactly these
 // triples on each of the given sides.
 //
-// Ranks among restricted candidates (Rank.CandidatesDigest) may lack queries, because their targets need
-// not be candidates. missing contains the positions of these queries in a list with all queries. Lists
-// of ranks are comparable only if the same queries are missing.
-func Align(ranks []rank.Rank, triples []kg.Triple, sides []kg.Side) (aligned []rank.Rank, missing []int, err error) {
+// If partial is set, ranks may lack queries. So may ranks among restricted candidates
+// (Rank.CandidatesDigest), because their targets need not be candidates. missing contains the positions
+// of these queries in a list with all queries. Lists of ranks are comparable only if the same queries
+// are missing.
+func Align(
+	ranks []rank.Rank, triples []kg.Triple, sides []kg.Side, partial bool,
+) (aligned []rank.Rank, missing []int, err error) {
 	type query struct {
 		kg.Triple
 		kg.Side
 	}
 	of := map[query][]int{} // a triple that occurs several times has several ranks
 	var given [numSides]int
-	restricted := false
 	for i, r := range ranks {
 		q := query{r.Triple, r.Side}
 		of[q] = append(of[q], i)
 		given[r.Side]++
-		restricted = restricted || r.CandidatesDigest != 0
+		partial = partial || r.CandidatesDigest != 0
 	}
 	aligned = make([]rank.Rank, 0, len(sides)*len(triples))
 	for s, side := range sides {
 		switch n := given[side]; {
-		case n == 0 && len(ranks) > 0 && restricted:
+		case n == 0 && len(ranks) > 0 && partial:
 			return nil, nil, fmt.Errorf("it has no ranks on side %v, which was not ranked or whose queries were all "+
 				"left out: choose side %v", side, ranks[0].Side)
 		case n == 0 && len(ranks) > 0:
 			return nil, nil, fmt.Errorf("it has ranks on side %v but not on side %v: choose the same side",
 				ranks[0].Side, side)
-		case n < len(triples) && !restricted:
+		case n < len(triples) && !partial:
 			return nil, nil, fmt.Errorf("there are %d ranks on side %v for %d triples: rank the same split, without "+
 				"leaving out triples", n, side, len(triples))
 		case n > len(triples):
@@ -53,7 +55,7 @@ func Align(ranks []rank.Rank, triples []kg.Triple, sides []kg.Side) (aligned []r
 			case len(of[q]) > 0:
 				aligned = append(aligned, ranks[of[q][0]])
 				of[q] = of[q][1:]
-			case restricted:
+			case partial:
 				missing = append(missing, s*len(triples)+i)
 			default:
 				return nil, nil, fmt.Errorf("triple %d has no rank on side %v: rank the same split", i+1, side)

@@ -70,8 +70,11 @@ func (r *ComparisonReport) protocol(o TableOptions) string {
 	return line
 }
 
-// Restricted reports whether the ranks are among restricted candidates or given negatives.
-func (r *ComparisonReport) Restricted() bool { return r.Checkpoints[0].Restricted }
+// Restricted reports whether the ranks are among restricted candidates or given negatives. If some
+// checkpoints have all candidates, all have them on the compared sides: the restriction is of another.
+func (r *ComparisonReport) Restricted() bool {
+	return !slices.ContainsFunc(r.Checkpoints, func(c ComparedCheckpoint) bool { return !c.Restricted })
+}
 
 // checkpointTable returns a table with a line for each checkpoint and selection of sides. The best
 // values stand out.

@@ -84,6 +84,20 @@ func TestCompareAll(t *testing.T) {
 	assert.NotContains(t, string(text), "z_convention")
 }
 
+// The candidates are restricted only if they are for all checkpoints, in any order. Otherwise, the
+// restriction is of the other side.
+func TestComparisonRestricted(t *testing.T) {
+	r := familyComparison(t, "other")
+	for _, restricted := range [][2]bool{{false, false}, {true, false}, {false, true}, {true, true}} {
+		for i := range r.Checkpoints {
+			r.Checkpoints[i].Restricted = restricted[i]
+		}
+		want := restricted[0] && restricted[1]
+		assert.Equal(t, want, r.Restricted(), restricted)
+		assert.Equal(t, want, strings.Contains(write(t, r, PlainText, TableOptions{}), ", restricted candidates"))
+	}
+}
+
 func TestComparisonTables(t *testing.T) {
 	r := familyComparison(t, "other")
 	out := write(t, r, PlainText, TableOptions{Explain: true})
@@ -217,7 +231,7 @@ func TestAlign(t *testing.T) {
 			func(i, j int) { shuffled[i], shuffled[j] = shuffled[j], shuffled[i] },
 		)
 		for _, sides := range []rank.Sides{rank.TailSide, rank.HeadSide, rank.BothSides} {
-			got, missing, err := Align(shuffled, triples, sides.List())
+			got, missing, err := Align(shuffled, triples, sides.List(), false)
 			require.NoError(t, err)
 			require.Empty(t, missing)
 			require.Len(t, got, n*len(sides.List()))
@@ -235,7 +249,7 @@ func TestAlign(t *testing.T) {
 				}
 			}
 		}
-		got, _, err := Align(ranks, triples, rank.BothSides.List())
+		got, _, err := Align(ranks, triples, rank.BothSides.List(), false)
 		require.NoError(t, err)
 		require.Equal(t, ranks, append([]rank.Rank(nil), got...), "ranks in order stay unchanged")
 	})
@@ -244,16 +258,16 @@ func TestAlign(t *testing.T) {
 func TestAlignErrors(t *testing.T) {
 	g := familyGraph()
 	ranks, triples := familyRanks(g), g.Splits[kg.Test]
-	_, _, err := Align(ranks[1:], triples, rank.BothSides.List())
+	_, _, err := Align(ranks[1:], triples, rank.BothSides.List(), false)
 	assert.EqualError(t, err, "there are 3 ranks on side tail for 4 triples: rank the same split, without leaving out "+
 		"triples")
-	_, _, err = Align(slices.Repeat(ranks, 2), triples, rank.BothSides.List())
+	_, _, err = Align(slices.Repeat(ranks, 2), triples, rank.BothSides.List(), false)
 	assert.EqualError(t, err, "there are 8 ranks on side tail for 4 triples: rank the same split")
-	_, _, err = Align(ranks, triples, rank.RelationSide.List())
+	_, _, err = Align(ranks, triples, rank.RelationSide.List(), false)
 	assert.EqualError(t, err, "it has ranks on side tail but not on side relation: choose the same side")
-	_, _, err = Align(ranks[1:], triples, rank.HeadSide.List())
+	_, _, err = Align(ranks[1:], triples, rank.HeadSide.List(), false)
 	assert.NoError(t, err, "the other side does not matter")
-	_, _, err = Align(ranks, g.Splits[kg.Train][:4], rank.TailSide.List())
+	_, _, err = Align(ranks, g.Splits[kg.Train][:4], rank.TailSide.List(), false)
 	assert.EqualError(t, err, "triple 1 has no rank on side tail: rank the same split")
 }
 
@@ -267,23 +281,35 @@ func TestAlignRestricted(t *testing.T) {
 	left := slices.Delete(slices.Delete(slices.Clone(ranks), 6, 7), 1, 2)
 	turned := slices.Clone(left)
 	slices.Reverse(turned)
-	got, missing, err := Align(turned, triples, rank.BothSides.List())
+	got, missing, err := Align(turned, triples, rank.BothSides.List(), false)
 	require.NoError(t, err)
 	assert.Equal(t, left, got)
 	assert.Equal(t, []int{1, 6}, missing)
-	got, missing, err = Align(turned, triples, rank.HeadSide.List())
+	got, missing, err = Align(turned, triples, rank.HeadSide.List(), false)
 	require.NoError(t, err)
 	assert.Equal(t, left[3:], got)
 	assert.Equal(t, []int{2}, missing)
 
-	_, _, err = Align(left[3:], triples, rank.BothSides.List())
+	var whole []rank.Rank // without digests
+	for _, r := range turned {
+		r.CandidatesDigest = 0
+		whole = append(whole, r)
+	}
+	_, _, err = Align(whole, triples, rank.BothSides.List(), false)
+	assert.ErrorContains(t, err, "there are 3 ranks on side tail for 4 triples")
+	got, missing, err = Align(whole, triples, rank.BothSides.List(), true)
+	require.NoError(t, err)
+	assert.Len(t, got, 6)
+	assert.Equal(t, []int{1, 6}, missing)
+
+	_, _, err = Align(left[3:], triples, rank.BothSides.List(), false)
 	assert.EqualError(t, err, "it has no ranks on side tail, which was not ranked or whose queries were all left out: "+
 		"choose side head")
 
-	_, _, err = Align(left, slices.Concat(triples[:2], g.Splits[kg.Train][:2]), rank.TailSide.List())
+	_, _, err = Align(left, slices.Concat(triples[:2], g.Splits[kg.Train][:2]), rank.TailSide.List(), false)
 	assert.EqualError(t, err, "other triples have 2 ranks on side tail: rank the same split")
 	left[0].Triple = triples[2] // twice, although the split has it once
-	_, _, err = Align(left, triples, rank.TailSide.List())
+	_, _, err = Align(left, triples, rank.TailSide.List(), false)
 	assert.EqualError(t, err, "other triples have 1 rank on side tail: rank the same split")
 }
 

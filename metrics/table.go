@@ -297,7 +297,7 @@ func (r *Report) explanation(o TableOptions) []string {
 func resampling(b Bootstrap, split string, clusters int, few bool) []string {
 	line := fmt.Sprintf("CI: 95%% percentile bootstrap, %s resamples of the %s triples", text.Comma(b.Resamples), split)
 	if b.By != ByTriple {
-		line += fmt.Sprintf("\nin %s clusters by %v", text.Comma(clusters), b.By)
+		line += fmt.Sprintf("\nin %s by %v", text.Plural(clusters, "cluster"), b.By)
 	}
 	lines := []string{line + "."}
 	if few {

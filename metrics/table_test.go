@@ -80,6 +80,8 @@ in 4 clusters by query.
 [too few: n]: no interval, because the effective number n of clusters
 is below 10.
 `, write(t, r, PlainText, TableOptions{Explain: true}))
+	assert.Equal(t, []string{"CI: 95% percentile bootstrap, 9 resamples of the test triples\nin 1 cluster by query."},
+		resampling(Bootstrap{By: ByQuery, Resamples: 9}, "test", 1, false))
 
 	wide := write(t, r, PlainText, TableOptions{Wide: true, Percent: true, NoCI: true})
 	assert.Contains(t, wide, "realistic ties\n", "a table without intervals does not name their clusters")

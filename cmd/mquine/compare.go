@@ -68,8 +68,8 @@ for it: compare reads the ranks instead of computing them again. The file must
 hold ranks of exactly the triples of the split, under the filter that --filter
 names. This is how to compare ensembles, ranks among restricted candidates and
 the protocols of other tools, for which eval has flags. Files of "mquine eval
---skip-excluded" or "--skip-unknown" may lack queries, if all files lack the
-same ones.
+--skip-excluded" may lack queries, if all files lack the same ones. So may files
+of "mquine eval --skip-unknown", if compare has --skip-unknown too.
 
 "mquine eval --help" explains queries, filters, ties, --by and --ci-by.
 In tables, the best value of a column stands out. --format latex prints a row
@@ -164,10 +164,6 @@ func (c *comparison) run(ctx context.Context, log io.Writer) (*metrics.Compariso
 		}
 	}
 	if c.skip {
-		if !slices.ContainsFunc(c.models, func(path string) bool { return !isRanksFile(path) }) {
-			return nil, fmt.Errorf("--%s applies to checkpoints, but all arguments are ranks files: leave it out",
-				skipUnknownFlag)
-		}
 		if err := c.skipUnknown(ctx, log); err != nil {
 			return nil, err
 		}
@@ -367,21 +363,27 @@ func (c *comparison) read(ctx context.Context, log io.Writer, number int, name s
 		return nil, fmt.Errorf("%s has no ranks under filter %v: choose --filter %s",
 			path, c.filter, strings.Join(names(filters), " or "))
 	}
-	ranks, missing, err := metrics.Align(ranks, triples, c.sides.List())
+	aligned, missing, err := metrics.Align(ranks, triples, c.sides.List(), c.skip)
 	if err != nil {
-		return nil, fmt.Errorf("%s does not match the %v split of %s: %w", path, c.split, g.Name, err)
+		advice := ""
+		if _, _, err := metrics.Align(ranks, triples, c.sides.List(), true); err == nil {
+			advice = "; after mquine eval --" + skipUnknownFlag + ", give compare this flag too"
+		}
+		return nil, fmt.Errorf("%s does not match the %v split of %s: %w%s", path, c.split, g.Name, err, advice)
 	}
-	if n := fewestCandidates(ranks, c.filter); n > known {
+	ranks = aligned
+	// Only a file with restricted candidates contains their numbers. Given negatives may be repeated.
+	restricted := slices.ContainsFunc(ranks, func(r rank.Rank) bool { return r.Candidates[c.filter] > 0 })
+	if n := fewestCandidates(ranks, c.filter); n > known && !restricted {
 		printNote(log, "%s has a rank among at least %s candidates, but data set %s has only %s: "+
 			"check the file, unless its checkpoint has more", path, text.Comma(n), g.Name, text.Plural(known, noun))
 	}
 	printLine(log, "read the ranks of %s from %s", text.Plural(len(ranks), "query"), path)
 	if len(missing) > 0 && number == 0 { // the other files lack the same queries
 		printNote(log, "%s lacks %s of the %v split, as after mquine eval --skip-excluded or --%s: the comparison "+
-			"is without them", path, text.Plural(len(missing), "query"), c.split, skipUnknownFlag)
+			"is without %s", path, text.Plural(len(missing), "query"), c.split, skipUnknownFlag,
+			map[bool]string{true: "it", false: "them"}[len(missing) == 1])
 	}
-	// Only a file with restricted candidates contains their numbers.
-	restricted := slices.ContainsFunc(ranks, func(r rank.Rank) bool { return r.Candidates[c.filter] > 0 })
 	identified := slices.ContainsFunc(ranks, func(r rank.Rank) bool { return r.CandidatesDigest != 0 })
 	return &competitor{
 		ComparedCheckpoint: metrics.ComparedCheckpoint{

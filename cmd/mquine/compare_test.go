@@ -477,6 +477,16 @@ func TestCompareDifferentCandidates(t *testing.T) {
 		assert.Contains(t, o.stderr, "note: old.tsv is a ranks file of an earlier version, which has only the "+
 			"numbers of candidates: make sure that all files have the same candidates")
 	}
+	// Given negatives may be repeated, so a query may have more candidates than the data has entities.
+	var many []string
+	for _, line := range negatives {
+		many = append(many, strings.Join(slices.Repeat([]string{line}, g.Entities.Len()), "\t"))
+	}
+	repeated := write("repeated.tsv", many...)
+	o := compare(ranks(w.model, "--tail-negatives", repeated), ranks(other, "--tail-negatives", repeated))
+	require.Zero(t, o.status, o.stderr)
+	assert.NotContains(t, o.stderr, "note: ")
+
 	digests := map[string]bool{}
 	for _, checkpoint := range []string{w.model, other} {
 		var r struct {

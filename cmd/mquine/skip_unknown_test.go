@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/mquine/mquine/internal/text"
 	"github.com/mquine/mquine/kg"
 )
 
@@ -64,9 +65,21 @@ func TestSkipUnknown(t *testing.T) {
 		notes := strings.Join(strings.Fields(o.stderr), " ")
 		assert.Equal(t, 1, strings.Count(notes, "checkpoint "+small+" lacks 2 entities and 1 relation"), notes)
 	}
+
+	// So do ranks files and checkpoints.
 	ranks := w.path("expected.tsv")
-	mquine(t, "compare", ranks, ranks, "--data", w.data, "--skip-unknown").requireSentence(t, exitFailed,
-		"--skip-unknown applies to checkpoints, but all arguments are ranks files: leave it out")
+	without := []string{"compare", ranks, ranks, "--data", w.data}
+	mquine(t, without...).requireSentence(t, exitFailed, "rank the same split, without leaving out triples; after "+
+		"mquine eval --skip-unknown, give compare this flag too")
+	o = succeed(t, append(without, "--skip-unknown")...)
+	assert.Contains(t, strings.Join(strings.Fields(o.stderr), " "), fmt.Sprintf("lacks %s of the test split, as after "+
+		"mquine eval --skip-excluded or --skip-unknown: the comparison is without them", text.Plural(2*left[kg.Test],
+		"query")))
+	table := succeed(t, "compare", small, ranks, "--data", w.data, "--skip-unknown").stdout
+	assert.Contains(t, table, fmt.Sprintf("both  %7d     0       0  %5d\n", 2*(len(g.Splits[kg.Test])-left[kg.Test]),
+		2*(len(g.Splits[kg.Test])-left[kg.Test])))
+	mquine(t, "compare", w.model, ranks, "--data", w.data, "--skip-unknown").requireSentence(t, exitFailed,
+		" have ranks of different queries, so they are not comparable")
 	mquine(t, "eval", small, "--data", w.data, "--skip-unknown", "--tail-negatives", ranks, "--side", "tail").
 		requireSentence(t, exitUsage, "--skip-unknown does not apply to given negatives")
 	mquine(t, "score", small, "--skip-unknown", "--in", filepath.Join(rest, "test.txt")).
