@@ -19,7 +19,7 @@ const chartWidth = 560
 func (e Evaluation) distribution(h metrics.Result) part {
 	var bySide, byFilter []curve
 	for _, r := range e.results(h.Ties) {
-		if len(r.RankCounts) == 0 {
+		if len(r.RankCounts) == 0 || r.N == 0 { // no query has a share of 0 queries
 			continue
 		}
 		c := curve{bounds: e.RankBounds, counts: r.RankCounts}

@@ -666,6 +666,15 @@ func TestUndefined(t *testing.T) {
 	html := written(t, &Page{Evaluations: []Evaluation{{"e", r}}})
 	assert.NotRegexp(t, `NaN|Inf`, html)
 	assert.Contains(t, html, "–")
+
+	// The distribution leaves out a side without queries, as after eval --skip-excluded.
+	g := graph(t, "")
+	tails := evaluate(t, g, slices.DeleteFunc(ranksOf(g, 5, 1), func(r rank.Rank) bool { return r.Side == kg.Head }))
+	html = written(t, &Page{Evaluations: []Evaluation{{"e", tails}}})
+	rows := tableRows(t, html, "Share of queries by rank")
+	require.Greater(t, len(rows), 1)
+	assert.Equal(t, "Rank at most|tail|both|", rows[1])
+
 	few := evaluate(t, graph(t, ""), ranksOf(graph(t, ""), 5, 1)[:4])
 	assert.Contains(t, written(t, &Page{Evaluations: []Evaluation{{"e", few}}}), "too few clusters: ")
 }
