@@ -177,7 +177,8 @@ func ReadRanks(
 	}
 }
 
-// readRanksLine returns the fields of the next line, or io.EOF after the last.
+// readRanksLine returns the fields of the next line, or io.EOF after the last. A blank line is an error
+// unless it is the last line.
 func readRanksLine(in *bufio.Reader) ([]string, error) {
 	line, err := in.ReadSlice('\n')
 	switch {
@@ -189,6 +190,12 @@ func readRanksLine(in *bufio.Reader) ([]string, error) {
 		return nil, err
 	}
 	line = bytes.TrimSuffix(line[:len(line)-1], []byte{'\r'})
+	if len(line) == 0 {
+		if _, err := in.Peek(1); err != nil {
+			return nil, err
+		}
+		return nil, errors.New("blank line: remove it")
+	}
 	return strings.Split(string(line), "\t"), nil
 }
 

@@ -150,7 +150,10 @@ func TestReadRanksErrors(t *testing.T) {
 			`r.tsv:1: column 5: unknown filter "some": choose none, train or all`},
 		{strings.TrimSuffix(header, "\n") + "\tall_better\tall_equal\n", "r.tsv:1: column 7: filter all occurs twice"},
 		{header + "tail\ta\tr\tb\t1\n", "r.tsv:2: the line has 5 fields separated by tabs, but the header has 6"},
-		{header + "tail\ta\tr\tb\t1\t0\n\n", "r.tsv:3: the line has 1 field separated by tabs, but the header has 6"},
+		{"\n", "r.tsv: the file is empty: a ranks file begins with the names of its columns"},
+		{"\n" + header, "r.tsv:1: blank line: remove it"},
+		{header + "\r\ntail\ta\tr\tb\t1\t0\n", "r.tsv:2: blank line: remove it"},
+		{header + "tail\ta\tr\tb\t1\t0\n\n\n", "r.tsv:3: blank line: remove it"},
 		{header + "both\ta\tr\tb\t1\t0\n", `r.tsv:2: unknown side "both": a query's side is tail, head or relation`},
 		{header + "head\ta\tr\tb\t1\t-1\n", `r.tsv:2: all_equal: "-1" is not a count of candidates (0 to 2147483647)`},
 		{header + "head\ta\tr\tb\t2147483648\t0\n",
@@ -191,6 +194,11 @@ func TestReadRanksErrors(t *testing.T) {
 	} {
 		_, _, err := readRanksText(c.text)
 		assert.EqualError(t, err, c.want)
+	}
+	for _, end := range []string{"\n", "\r\n"} {
+		ranks, _, err := readRanksText(header + "tail\ta\tr\tb\t1\t0\n" + end)
+		require.NoError(t, err)
+		assert.Len(t, ranks, 1, "a blank last line is not a rank")
 	}
 }
 

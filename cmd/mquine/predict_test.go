@@ -208,7 +208,8 @@ func TestPredictBadInput(t *testing.T) {
 	for input, sentence := range map[string]string{
 		"":                    "standard input is empty",
 		good + "one\ttwo\n":   "standard input:2: 2 fields instead of 3",
-		good + "\n":           "standard input:2: 1 field instead of 3",
+		good + "\n" + good:    "standard input:2: blank line: remove it",
+		"\n":                  "standard input is empty",
 		good + "a\tb\tc\td\n": "standard input:2: 4 fields instead of 3",
 		"?\tlives_in\t?\n":    "standard input:1: put ? in exactly one of the three columns",
 		"head\trelation\ttail\n" + good: "standard input:1: put ? in exactly one of the three columns: it marks " +
@@ -225,16 +226,27 @@ func TestPredictBadInput(t *testing.T) {
 		assert.Empty(t, o.stdout)
 	}
 
-	// predict accepts CRLF line endings and a byte order mark.
-	o := mquineReading(t, "\ufeff"+known+"\tlives_in\t?\r\n?\tlives_in\t"+known,
+	// predict accepts CRLF line endings, a byte order mark and a blank last line.
+	o := mquineReading(t, "\ufeff"+known+"\tlives_in\t?\r\n?\tlives_in\t"+known+"\r\n\r\n",
 		append(predict, "--in", "-", "-k", "1")...)
 	require.Zero(t, o.status, o.stderr)
 	assert.Equal(t, 3, strings.Count(o.stdout, "\n"))
 }
 
+// The error about a first line mentions headers only if its relation is unknown.
+func TestReadQueriesHeader(t *testing.T) {
+	for relation, want := range map[string]bool{"relation": true, "r": false} {
+		g := &kg.Graph{Entities: kg.NewVocabulary("a"), Relations: kg.NewVocabulary("r")}
+		_, err := readQueries("file", strings.NewReader("b\t"+relation+"\t?\n"), g)
+		require.ErrorContains(t, err, `file:1: the checkpoint has no entity "b"`)
+		assert.Equal(t, want, strings.Contains(err.Error(), "header"), err)
+	}
+}
+
 func FuzzReadQueries(f *testing.F) {
 	g := &kg.Graph{Entities: kg.NewVocabulary("a", "b"), Relations: kg.NewVocabulary("r")}
-	for _, seed := range []string{"a\tr\t?\n?\tr\tb\n", "\ufeffa\tr\t?\r\n", "a\tr\n", "?\tr\t?", "", "\n", "c\tr\t?"} {
+	for _, seed := range []string{"a\tr\t?\n?\tr\tb\n", "\ufeffa\tr\t?\r\n", "a\tr\n", "?\tr\t?", "", "\n", "c\tr\t?",
+		"a\tr\t?\n\n"} {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, text string) {

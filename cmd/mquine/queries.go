@@ -37,7 +37,7 @@ const maxQueryLine = 1 << 18
 // which is ?. The result uses the identifiers of g. name is the name of the file in error messages.
 func readQueries(name string, r io.Reader, g *kg.Graph) ([]question, error) {
 	var queries []question
-	err := readLines(name, "queries", "head, relation and tail, one of them ?", r,
+	err := readLines(name, "queries", "head, relation and tail, one of them ?", r, g.Relations,
 		func(fields [3]string) error {
 			q, err := parseQuery(g, fields)
 			queries = append(queries, q)
@@ -50,19 +50,29 @@ func readQueries(name string, r io.Reader, g *kg.Graph) ([]question, error) {
 }
 
 // readLines calls add with the three tab-separated fields of each line. A line with a different
-// number of fields is an error. Errors about a line, including errors of add, name the file and the
-// line. For the messages, what names the contents of the file, such as "queries", and wanted lists
-// the fields of a line.
-func readLines(name, what, wanted string, r io.Reader, add func(fields [3]string) error) error {
+// number of fields is an error, and so is a blank line, unless it is the last line. Errors about a line,
+// including errors of add, name the file and the line. For the messages, what names the contents of the
+// file, such as "queries", and wanted lists the fields of a line. An error about the first line mentions
+// headers if its second field is a usual name for a column and not one of the known relations.
+func readLines(
+	name, what, wanted string, r io.Reader, relations *kg.Vocabulary, add func(fields [3]string) error,
+) error {
 	watched := &watchedReader{Reader: r}
 	lines := bufio.NewScanner(watched)
 	lines.Buffer(nil, maxQueryLine)
-	n := 0
+	n, blank := 0, 0
 	for lines.Scan() && watched.err == nil { // a line before an error may be incomplete
 		n++
 		line := lines.Bytes()
 		if n == 1 {
 			line = bytes.TrimPrefix(line, []byte("\ufeff"))
+		}
+		if blank > 0 {
+			return fmt.Errorf("%s:%d: blank line: remove it", name, blank)
+		}
+		if len(line) == 0 {
+			blank = n
+			continue
 		}
 		fields := strings.Split(string(line), "\t")
 		if len(fields) != 3 {
@@ -70,7 +80,7 @@ func readLines(name, what, wanted string, r io.Reader, add func(fields [3]string
 				name, n, text.Plural(len(fields), "field"), wanted)
 		}
 		if err := add([3]string(fields)); err != nil {
-			if n == 1 && kg.NamesColumn(fields[1]) {
+			if _, known := relations.ID(fields[1]); n == 1 && !known && kg.NamesColumn(fields[1]) {
 				err = fmt.Errorf("%w; if the first line is a header, remove it", err)
 			}
 			return fmt.Errorf("%s:%d: %w", name, n, err)

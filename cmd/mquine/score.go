@@ -293,10 +293,11 @@ func (w *scorer) read(ctx context.Context, stdin io.Reader, log io.Writer, add f
 	}
 	defer file.Close()
 	empty := true
-	err = readLines(name, "triples", "head, relation and tail", file, func(fields [3]string) error {
+	addLine := func(fields [3]string) error {
 		empty = false
 		return parse(fields)
-	})
+	}
+	err = readLines(name, "triples", "head, relation and tail", file, w.checkpoint.Relations, addLine)
 	if err == nil && empty {
 		err = fmt.Errorf("%s is empty: it must hold at least one triple", name)
 	}

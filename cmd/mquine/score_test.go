@@ -206,6 +206,8 @@ func TestScoreBadInput(t *testing.T) {
 	file := w.path("scores.json")
 	for in, sentence := range map[string]string{
 		"":                                  "standard input is empty: it must hold at least one triple",
+		"\n":                                "standard input is empty: it must hold at least one triple",
+		line + "\n\n" + line:                "standard input:2: blank line: remove it",
 		line + "\na\tb\n":                   "standard input:2: 2 fields instead of 3: write head, relation and tail",
 		line + "\n" + f[0] + "\t?\t" + f[2]: `standard input:2: the checkpoint has no relation "?"`,
 		"head\tRelation\ttail\n" + line: `standard input:1: the checkpoint has no entity "head"; if the first line ` +
@@ -218,6 +220,11 @@ func TestScoreBadInput(t *testing.T) {
 			o.requireSentence(t, exitFailed, "mquine score: "+sentence)
 			assert.NoFileExists(t, file)
 		}
+	}
+	for _, end := range []string{"\n\n", "\r\n\r\n"} {
+		o := mquineReading(t, line+end, with("--in", "-")...)
+		require.Zero(t, o.status, o.stderr)
+		assert.Equal(t, 2, strings.Count(o.stdout, "\n"), "a blank last line is not a triple")
 	}
 	mquine(t, with("--in", w.dir)...).requireSentence(t, exitFailed,
 		"cannot read triples from "+w.dir+": it is a folder, not a file")
