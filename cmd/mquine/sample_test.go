@@ -34,6 +34,7 @@ func TestSample(t *testing.T) {
 	require.NoError(t, json.Unmarshal(must1(os.ReadFile(w.path("e.json"))), &report))
 	assert.Equal(t, &metrics.Sample{Candidates: 9, Seed: 4}, report.Restrictions.Sample)
 	assert.Less(t, report.Estimate.MRLow, report.Estimate.MRHigh)
+	assert.Equal(t, report.Results[len(report.Results)-1].ClusterCount, report.Estimate.Within.ClusterCount)
 	page := w.path("report.html")
 	succeed(t, "report", w.path("e.json"), "--out", page)
 	assert.Contains(t, string(must1(os.ReadFile(page))), mark)
