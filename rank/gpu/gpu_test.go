@@ -207,7 +207,12 @@ func TestSelfTest(t *testing.T) {
 		driver.Reset("careless")
 	}
 	driver.Set("fail_launch", 1)
-	assert.NoError(t, good.Test(t.Context(), m, best[0], 2), "each kind of model is tested once")
+	assert.NoError(t, good.Test(t.Context(), m, best[0], 2), "each configuration is tested once")
+	reciprocal := m.Config()
+	reciprocal.Reciprocal = true
+	other := ranktest.ModelOf(t, reciprocal, 7, ranktest.VectorKinds[0])
+	assert.ErrorContains(t, good.Test(t.Context(), other, best[0], 2), "CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES")
+	driver.Set("fail_launch", 1)
 	assert.ErrorContains(t, New(device).Test(t.Context(), m, best[0], 2), "CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES")
 }
 

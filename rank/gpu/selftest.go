@@ -15,9 +15,10 @@ import (
 )
 
 // Test ranks and predicts on a small graph with random parameters, on each GPU and on the backend.
-// The model has m's kind, dimension and hyper-parameters; each combination is tested once. Test
+// The model has m's configuration, except for the graph; each configuration is tested once. Test
 // returns an error if any result differs: the GPU's rounding errors are then larger than
-// docs/numerics.md, "GPU screens", assumes, and the GPU must not rank.
+// docs/numerics.md, "GPU screens", assumes, and the GPU must not rank. For a model that GPUs cannot
+// rank, the error is an UnsupportedError.
 //
 // Most candidates lie near one of a few rows of parameters, at distances from half a row to a few
 // units in the last place. Score differences of all sizes, down to rounding errors, therefore
@@ -29,7 +30,8 @@ func (e *Engine) Test(ctx context.Context, m model.Model, backend *kernel.Backen
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	c := m.Config()
-	kind := fmt.Sprint(c.Model, c.Dim, c.Hyper)
+	c.Entities, c.Relations = 0, 0 // newProbe sets them
+	kind := fmt.Sprint(c)
 	if e.failed != nil || e.untested || e.passed[kind] {
 		return e.failed
 	}
@@ -86,7 +88,7 @@ func (p *probe) results(ctx context.Context, o rank.Options) ([]rank.Rank, [][]r
 	return ranking.Ranks, best, err
 }
 
-// newProbe returns a probe whose model has the kind, the dimension and the hyper-parameters of c.
+// newProbe returns a probe whose model has the configuration c, except for the graph.
 func newProbe(c model.Config) (*probe, error) {
 	const (
 		entities, relations = 2*cuda.CandidateTile + 44, 3
