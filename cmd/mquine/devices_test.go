@@ -72,6 +72,11 @@ func TestGPUs(t *testing.T) {
 		"--peak measures the processor: leave it out, or do not use GPUs")
 	process(t, with("--backend", "cuda", "--screen", "int8")...).requireSentence(t, exitFailed,
 		"--screen int8 applies to the processor: leave it out, or do not use GPUs")
+	hake := w.path("hake")
+	succeed(t, "init", "--model", "hake", "--dim", "4", "--data", w.data, "--out", hake)
+	process(t, "eval", hake, "--data", w.data, "--backend", "cuda").requireSentence(t, exitFailed,
+		"model hake cannot be ranked on GPUs, which lack the comparison hake: only the processor ranks it; "+
+			"to rank on the processor, use --backend auto")
 
 	var info struct{ GPUs []gpuInfo }
 	require.NoError(t, json.Unmarshal([]byte(process(t, "info", "--json", "-").stdout), &info))

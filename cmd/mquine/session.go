@@ -11,6 +11,7 @@ import (
 	"github.com/mquine/mquine/kg"
 	"github.com/mquine/mquine/metrics"
 	"github.com/mquine/mquine/rank"
+	"github.com/mquine/mquine/rank/gpu"
 )
 
 // session holds what eval, predict and discover open: the GPUs, the checkpoints and the data set.
@@ -77,9 +78,11 @@ func (s *session) computed(ctx context.Context) metrics.Provenance {
 	return computedOn(ctx, s.options.Backend.Tier.String(), s.options.Threads, gpus)
 }
 
-// explain is like subject.explain. To an error of a GPU, it adds what to do.
+// explain is like subject.explain. To an error of a GPU, or about a model that GPUs cannot rank, it adds
+// what to do.
 func (s *session) explain(ctx context.Context, err error) error {
-	if failure := (*cuda.DeviceError)(nil); errors.As(err, &failure) {
+	failure, unsupported := (*cuda.DeviceError)(nil), (*gpu.UnsupportedError)(nil)
+	if errors.As(err, &failure) || errors.As(err, &unsupported) {
 		return fmt.Errorf("%w; %s", err, onProcessor)
 	}
 	return s.subject.explain(ctx, err)

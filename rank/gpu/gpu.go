@@ -58,7 +58,7 @@ type Engine struct {
 	fallback func(error)
 
 	mu     sync.Mutex      // guards the fields below
-	passed map[string]bool // kinds of models that passed the self-test
+	passed map[string]bool // configurations of models that passed the self-test
 	active int             // rankings that have not been closed
 	// failed is the first failure. After it, no ranking starts, and the GPUs are closed as soon as no
 	// ranking is active.
@@ -120,10 +120,10 @@ func (e *Engine) String() string {
 	return strings.Join(list, " and ")
 }
 
-// unsupportedError reports a model that only the processor ranks.
-type unsupportedError struct{ model, reason string }
+// UnsupportedError is the error of a model that only the processor ranks.
+type UnsupportedError struct{ model, reason string }
 
-func (e *unsupportedError) Error() string {
+func (e *UnsupportedError) Error() string {
 	return fmt.Sprintf("model %s cannot be ranked on GPUs, %s: only the processor ranks it", e.model, e.reason)
 }
 
@@ -133,11 +133,11 @@ func supports(m model.Model) error {
 	name := m.Config().Model
 	for _, side := range []kg.Side{kg.Tail, kg.Head} {
 		if c := m.Tower(side).Compare; !cuda.Supports(c) {
-			return &unsupportedError{name, "which lack the comparison " + c.String()}
+			return &UnsupportedError{name, "which lack the comparison " + c.String()}
 		}
 	}
 	if _, err := model.Lookup(name); err != nil {
-		return &unsupportedError{name, "whose self-test does not know it"}
+		return &UnsupportedError{name, "whose self-test does not know it"}
 	}
 	return nil
 }
@@ -147,7 +147,7 @@ func supports(m model.Model) error {
 // model. If other rankings are active, the last of them closes the GPUs, because closing a GPU
 // frees memory that they read.
 func (e *Engine) Fallback(err error) bool {
-	var unsupported *unsupportedError
+	var unsupported *UnsupportedError
 	var failure *cuda.DeviceError
 	switch {
 	case e.fallback == nil:
