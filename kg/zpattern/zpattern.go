@@ -13,8 +13,8 @@
 //
 // On the tail side, rank_Z(h, r, t) is the number of candidates t' such that (h, r, t') is not a
 // training triple and n_Z(h, r, t') ≥ n_Z(h, r, t). On the head side, the candidates are the h' of
-// (h', r, t). All entities of the graph are candidates, including t itself unless (h, r, t) is a
-// training triple. Repeated training triples count once.
+// (h', r, t). All entities of the data set ([kg.Graph.DataEntities]) are candidates, including t itself
+// unless (h, r, t) is a training triple. Repeated training triples count once.
 //
 // Begin with [NewIndex]. [Index.Values] counts, [Index.Patterns] lists and [Sampler.Sample]
 // samples. docs/zvalues.md compares the conventions.
