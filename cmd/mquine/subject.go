@@ -3,6 +3,8 @@ package main
 import (
 	"bytes"
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
@@ -215,6 +217,21 @@ func (s *subject) digest(ctx context.Context) (err error) {
 		}
 	}
 	return nil
+}
+
+// vocabularyDigest returns the SHA-256 of the labels of the checkpoints in the order of their
+// identifiers, in hex. The checksums of the parameters may not cover the labels.
+func (s *subject) vocabularyDigest() string {
+	digest := sha256.New()
+	for _, m := range s.members {
+		for _, v := range []*kg.Vocabulary{m.checkpoint.Entities, m.checkpoint.Relations} {
+			fmt.Fprintln(digest, v.Len())
+			for _, label := range v.Labels() {
+				fmt.Fprintln(digest, label) // a label has no line ends
+			}
+		}
+	}
+	return hex.EncodeToString(digest.Sum(nil))
 }
 
 // described identifies the checkpoint, or the checkpoints of the ensemble, with their checksums if
