@@ -86,9 +86,9 @@ const ZSample = 256
 // Discover finds the best triples that no split in x contains and passes them to emit, scope after
 // scope. The scopes of PerQuery are in the order of relation and anchor, and the scopes of
 // PerRelation are in the order of relation. Within a scope the best come first. Triples with equal
-// scores are in the order of relation, head and tail. The result is exact and depends neither on
-// the engine nor on the number of threads, as for Predict. Memory does not grow with the number of
-// queries. An error from emit ends the search. x must suit m as for Run.
+// reference scores are in the order of relation, head and tail. The result is exact and depends
+// neither on the engine nor on the number of threads, as for Predict. Memory does not grow with the
+// number of queries. An error from emit ends the search. x must suit m as for Run.
 func Discover(
 	ctx context.Context, m model.Model, x *kg.Index, d Discovery, o Options, emit func(Discovered) error,
 ) (err error) {

@@ -20,6 +20,9 @@ const calibrationSchema = "mquine.calibration/1"
 type calibrationFile struct {
 	Schema     string             `json:"schema"`
 	Provenance metrics.Provenance `json:"provenance"`
+	// VocabularySHA256 is the checksum of the labels (subject.vocabularyDigest). Files of earlier versions
+	// lack it.
+	VocabularySHA256 string `json:"vocabulary_sha256,omitempty"`
 	// Side is the side of the queries whose scores were calibrated, or "both". Negatives says where
 	// the false triples came from.
 	Side      string `json:"side"`
@@ -67,8 +70,8 @@ func (c *calibrated) read(ctx context.Context, side string) (*calibrationFile, e
 	return file, nil
 }
 
-// of returns the calibration in the file, or nil for no file. A calibration for different checkpoints or
-// weights is an error.
+// of returns the calibration in the file, or nil for no file. A calibration for different checkpoints,
+// labels or weights is an error.
 func (f *calibrationFile) of(ctx context.Context, s *subject) (*classify.Calibration, error) {
 	if f == nil {
 		return nil, nil
@@ -79,6 +82,10 @@ func (f *calibrationFile) of(ctx context.Context, s *subject) (*classify.Calibra
 	if given := s.described(); given.Parameters() != f.Provenance.Checkpoint.Parameters() {
 		return nil, fmt.Errorf("the calibration %s is for other scores, of %s: write one for %s with "+
 			"mquine classify --calibration", f.path, f.Provenance.Checkpoint.PathText(), given.PathText())
+	}
+	if f.VocabularySHA256 != "" && f.VocabularySHA256 != s.vocabularyDigest() {
+		return nil, fmt.Errorf("the calibration %s is for %s with other labels of entities or relations: write "+
+			"another with mquine classify --calibration", f.path, f.Provenance.Checkpoint.PathText())
 	}
 	return &f.Calibration, nil
 }

@@ -158,7 +158,7 @@ func (c *classification) run(cmd *cobra.Command) (err error) {
 	}
 	defer s.close()
 	defer func() { err = s.explain(ctx, err) }()
-	s.writeNotes(log)
+	s.noteData(log, c.ensemble.word == fittedWeights)
 	labels, err := kg.ReadLabels(ctx, s.graph.Dir)
 	if err != nil {
 		return err
@@ -282,8 +282,8 @@ func (c *classification) write(
 	}
 	if c.calibrationFile != "" {
 		err = writeJSON(cmd, c.calibrationFile, calibrationFile{
-			Schema: calibrationSchema, Provenance: r.Provenance, Side: r.Side, Negatives: r.Negatives,
-			Calibration: *r.Calibration,
+			Schema: calibrationSchema, Provenance: r.Provenance, VocabularySHA256: s.vocabularyDigest(),
+			Side: r.Side, Negatives: r.Negatives, Calibration: *r.Calibration,
 		})
 	}
 	if c.predictionsFile != "" {

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -81,6 +82,68 @@ func TestClassify(t *testing.T) {
 	require.NoError(t, os.WriteFile(calibration, []byte("{}"), 0o644))
 	mquineReading(t, "", "score", w.model, "--in", "-", "--calibration", calibration).
 		requireSentence(t, exitFailed, "is not a calibration")
+}
+
+// A calibration is refused if the labels of the checkpoint have changed. A file of an earlier version has no
+// checksum of them and is accepted.
+func TestCalibrationOfOtherLabels(t *testing.T) {
+	w := newWorkplace(t)
+	exported, calibration := w.path("exported"), w.path("c.json")
+	succeed(t, "export", w.model, "--to", "npy", exported)
+	succeed(t, "classify", exported, "--data", w.data, "--calibration", calibration)
+	g, err := kg.Open(t.Context(), w.data)
+	require.NoError(t, err)
+	triple := g.Entities.Label(0) + "\t" + g.Relations.Label(0) + "\t" + g.Entities.Label(1) + "\n"
+	score := func() outcome {
+		return mquineReading(t, triple, "score", exported, "--in", "-", "--calibration", calibration)
+	}
+	require.Zero(t, score().status)
+
+	entities := filepath.Join(exported, "entities.tsv")
+	a, b := "\t"+g.Entities.Label(0)+"\n", "\t"+g.Entities.Label(1)+"\n"
+	contents := string(must1(os.ReadFile(entities)))
+	require.NoError(t, os.WriteFile(entities, []byte(strings.NewReplacer(a, b, b, a).Replace(contents)), 0o644))
+	score().requireSentence(t, exitFailed, "the calibration "+calibration+" is for "+exported+
+		" with other labels of entities or relations: write another with mquine classify --calibration")
+
+	var file map[string]any
+	require.NoError(t, json.Unmarshal(must1(os.ReadFile(calibration)), &file))
+	delete(file, "vocabulary_sha256")
+	require.NoError(t, os.WriteFile(calibration, must1(json.Marshal(file)), 0o644))
+	require.Zero(t, score().status)
+}
+
+// Only commands that rank candidates say that further entities of the checkpoint are candidates.
+func TestNoteAboutCandidates(t *testing.T) {
+	w := newWorkplace(t)
+	train := filepath.Join(w.data, "train.txt")
+	contents := string(must1(os.ReadFile(train)))
+	line, _, _ := strings.Cut(contents, "\n")
+	f := strings.Split(line, "\t")
+	more := contents + "stranger\t" + f[1] + "\t" + f[2] + "\n"
+	require.NoError(t, os.WriteFile(train, []byte(more+line+"\n"), 0o644))
+	require.NoError(t, os.Remove(filepath.Join(w.data, "entities.tsv")))
+	model := w.path("more")
+	succeed(t, "init", "--model", "complex", "--dim", "4", "--data", w.data, "--out", model)
+	require.NoError(t, os.WriteFile(train, []byte(contents+line+"\n"), 0o644))
+	score := []string{"score", model, "--head", f[0], "--relation", f[1], "--tail", f[2]}
+	fit := []string{model, "--ensemble", "fit"}
+	for _, c := range []struct {
+		args []string
+		want bool
+	}{
+		{[]string{"classify", model}, false},
+		{append([]string{"classify", model}, fit...), true},
+		{score, false},
+		{append(slices.Clone(score), "--ranks"), true},
+		{append(slices.Clone(score), fit...), true},
+		{[]string{"discover", model}, true},
+	} {
+		o := succeed(t, append(c.args, "--data", w.data)...)
+		const note = "note: 1 entity that is only in the checkpoint stays a candidate\n"
+		assert.Equal(t, c.want, strings.Contains(o.stderr, note), "%v", c.args)
+		assert.Contains(t, o.stderr, "note: train: 1 triple repeats an earlier one", "%v", c.args)
+	}
 }
 
 // In CSV, the accuracy beside a threshold is the accuracy that the threshold gives.

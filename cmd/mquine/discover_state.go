@@ -25,12 +25,12 @@ import (
 	"github.com/mquine/mquine/rank"
 )
 
-// searchSchema names the format of the files in the folder of --state. States in formerSchema have no
-// checksums. Because damage to them would go unnoticed, they are refused.
-const (
-	searchSchema = "mquine.discover-state/2"
-	formerSchema = "mquine.discover-state/1"
-)
+// searchSchema names the format of the files in the folder of --state.
+const searchSchema = "mquine.discover-state/3"
+
+// formerSchemas names the formats that lack checksums: the first of all files, the second of labels.
+// Because damage or a change would go unnoticed, states in these formats are refused.
+var formerSchemas = []string{"mquine.discover-state/1", "mquine.discover-state/2"}
 
 // saveEvery is the minimum time between two saves of a search. Tests shorten it.
 var saveEvery = 30 * time.Second
@@ -58,6 +58,9 @@ type searchState struct {
 	Parts   []savedPart  `json:"parts"`
 	Queries int          `json:"queries"`
 	Kept    []keptTriple `json:"kept"`
+	// Result is the path of the file of --out once the file is complete. The folder is then being
+	// removed.
+	Result string `json:"result,omitempty"`
 	// SHA256 is the checksum of the other fields.
 	SHA256 string `json:"sha256"`
 }
@@ -117,6 +120,7 @@ func openSearch(dir string, search any) (_ *searchFolder, err error) {
 	}
 	contents, err := os.ReadFile(f.path("state.json"))
 	if errors.Is(err, fs.ErrNotExist) {
+		atomicfile.Sweep(dir) // a process may have been killed before it wrote state.json
 		entries, err := os.ReadDir(dir)
 		switch {
 		case err != nil:
@@ -130,9 +134,9 @@ func openSearch(dir string, search any) (_ *searchFolder, err error) {
 		return nil, fmt.Errorf("cannot read %s: %w", f.path("state.json"), text.Cause(err))
 	}
 	var state searchState
-	err = json.Unmarshal(contents, &state) // fails for formerSchema, but still sets Schema
+	err = json.Unmarshal(contents, &state) // may fail for a former schema, but still sets Schema
 	switch {
-	case state.Schema == formerSchema:
+	case slices.Contains(formerSchemas, state.Schema):
 		return nil, fmt.Errorf("%s is from an earlier version of mquine and lacks checksums: "+
 			"remove %s and repeat the command", f.path("state.json"), dir)
 	case err != nil || state.Schema != searchSchema:
@@ -145,13 +149,26 @@ func openSearch(dir string, search any) (_ *searchFolder, err error) {
 	case digest != state.SHA256:
 		return nil, f.damaged("state.json")
 	}
-	if !bytes.Equal(compact(state.Search), description) {
+	same := bytes.Equal(compact(state.Search), description)
+	if !same && state.Queries > 0 && state.Result == "" {
 		return nil, fmt.Errorf("%s holds another search%s: use its checkpoint, data set and options, which %s "+
 			"lists, or name a new folder", dir, differences(state.Search, description), f.path("state.json"))
 	}
 	f.state = state
 	f.state.Search = description
+	if !same { // the other search has nothing to lose
+		return f, f.restart()
+	}
 	return f, nil
+}
+
+// restart forgets all finished queries, so that the search begins again.
+func (f *searchFolder) restart() error {
+	if err := f.removeParts(); err != nil {
+		return err
+	}
+	f.state = searchState{Schema: searchSchema, Search: f.state.Search}
+	return f.write()
 }
 
 // differences lists the keys with different values in two descriptions of a search, as in
@@ -308,18 +325,39 @@ func (f *searchFolder) copyLines(w io.Writer) error {
 	return err
 }
 
+// isFinished reports whether an earlier process completed the file of --out at path, but not the
+// removal of the folder.
+func (f *searchFolder) isFinished(path string) bool {
+	_, inPlace, err := atomicfile.Target(path)
+	return err == nil && !inPlace && f.state.Result == place(path) && exists(f.state.Result)
+}
+
+// finish removes the folder of a search whose result, the file at path, is complete.
+func (f *searchFolder) finish(path string) error {
+	f.state.Result = place(path)
+	_ = f.write() // matters only if the process is killed while it removes the parts
+	return f.remove()
+}
+
 // remove removes the files of a finished search, and the folder if nothing else is in it.
 func (f *searchFolder) remove() error {
-	for i := range len(f.state.Parts) + 1 { // a killed process may have left a part that the state does not count
-		if err := os.Remove(f.part(i)); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return fmt.Errorf("cannot remove %s: %w", f.part(i), text.Cause(err))
-		}
+	if err := f.removeParts(); err != nil {
+		return err
 	}
 	if err := os.Remove(f.path("state.json")); err != nil {
 		return fmt.Errorf("cannot remove %s: %w", f.path("state.json"), text.Cause(err))
 	}
 	f.close()
 	_ = os.Remove(f.dir) // fails if it holds other files
+	return nil
+}
+
+func (f *searchFolder) removeParts() error {
+	for i := range len(f.state.Parts) + 1 { // a killed process may have left a part that the state does not count
+		if err := os.Remove(f.part(i)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("cannot remove %s: %w", f.part(i), text.Cause(err))
+		}
+	}
 	return nil
 }
 
@@ -336,19 +374,34 @@ func (d *discovery) writeResumable(ctx context.Context, f *found) (err error) {
 	if err := f.subject.describe(ctx, &identified, true); err != nil {
 		return err
 	}
+	data := identified.Data
 	search := map[string]any{
-		"checkpoint_sha256": identified.Checkpoint.Parameters(), "data_sha256": identified.Data.SHA256,
+		"checkpoint_sha256": identified.Checkpoint.Parameters(), "vocabulary_sha256": f.subject.vocabularyDigest(),
+		"data_sha256": data.SHA256, "splits": []int{data.Train, data.Valid, data.Test},
 		"side": f.Side, "k": f.K, "per": f.Per, "order": f.Order, "relations": f.Relations,
 		"restrictions": f.Restrictions, "calibration": f.calibration,
 	}
-	if f.labels != nil {
-		search["labels"] = true // the saved lines contain them
+	if f.labels != nil { // the saved lines contain them
+		labels, err := json.Marshal(f.labels) // sorted by identifier
+		if err != nil {
+			return err
+		}
+		search["labels_sha256"] = hexDigest(labels)
 	}
 	folder, err := openSearch(d.stateDir, search)
 	if err != nil {
 		return err
 	}
 	defer folder.close()
+	if folder.isFinished(d.out) {
+		printNote(f.log, "an earlier command has found the triples and written %s: removing %s", d.out, d.stateDir)
+		return folder.remove()
+	}
+	if folder.state.Result != "" { // the result is elsewhere, or was removed
+		if err := folder.restart(); err != nil {
+			return err
+		}
+	}
 	f.Resume, f.Save = folder.resume(), folder.save
 	if f.Resume != nil {
 		if f.count, err = folder.savedLines(); err != nil {
@@ -373,5 +426,5 @@ func (d *discovery) writeResumable(ctx context.Context, f *found) (err error) {
 	if err := d.writeLines(f, folder.copyLines); err != nil {
 		return err
 	}
-	return folder.remove()
+	return folder.finish(d.out)
 }

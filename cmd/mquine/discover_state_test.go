@@ -102,6 +102,8 @@ func TestDiscoverStateDamaged(t *testing.T) {
 		{state, strings.Replace(saved, `"queries": 1`, `"queries": 2`, 1), state + " is damaged: remove " + dir},
 		{state, `{"schema": "mquine.discover-state/1", "parts": 1}`,
 			"is from an earlier version of mquine and lacks checksums: remove " + dir + " and repeat the command"},
+		{state, strings.Replace(saved, "state/3", "state/2", 1),
+			"is from an earlier version of mquine and lacks checksums: remove " + dir + " and repeat the command"},
 	} {
 		require.NoError(t, os.WriteFile(c.path, []byte(c.contents), 0o644))
 		if c.contents == "" {
@@ -112,6 +114,71 @@ func TestDiscoverStateDamaged(t *testing.T) {
 		require.NoError(t, os.WriteFile(state, []byte(saved), 0o644))
 	}
 	require.NoError(t, open())
+}
+
+// A folder that a killed process left without finished queries accepts any search.
+func TestDiscoverStateWithoutQueries(t *testing.T) {
+	dir := t.TempDir()
+	reopen := func(search string) (*searchFolder, error) {
+		folder, err := openSearch(dir, search)
+		if err == nil {
+			folder.close()
+		}
+		return folder, err
+	}
+	stray := filepath.Join(dir, ".state.json.0123456789abcdef.mquine-tmp")
+	require.NoError(t, os.WriteFile(stray, []byte("{"), 0o644))
+	_, err := reopen("a search")
+	require.NoError(t, err, "killed before it wrote state.json")
+	assert.NoFileExists(t, stray)
+	part := filepath.Join(dir, "part-000000.tsv")
+	require.NoError(t, os.WriteFile(part, []byte("a\t1\n"), 0o644))
+	folder, err := reopen("another search")
+	require.NoError(t, err, "killed before it counted the part")
+	assert.Nil(t, folder.resume())
+	assert.NoFileExists(t, part)
+
+	folder, err = openSearch(dir, "another search")
+	require.NoError(t, err)
+	require.NoError(t, folder.save(rank.DiscoveryState{Queries: 1}))
+	require.NoError(t, folder.savePending())
+	folder.close()
+	_, err = reopen("a search")
+	require.ErrorContains(t, err, dir+" holds another search")
+}
+
+// A process that is killed while it removes the folder leaves a state that says where the result is.
+func TestDiscoverStateFinished(t *testing.T) {
+	dir, out := filepath.Join(t.TempDir(), "state"), filepath.Join(t.TempDir(), "out.tsv")
+	require.NoError(t, os.WriteFile(out, nil, 0o644))
+	obstacle := filepath.Join(dir, "part-000001.tsv", "file")
+	for _, search := range []string{"a search", "another search"} {
+		folder, err := openSearch(dir, "a search")
+		require.NoError(t, err)
+		folder.add([]string{"a", "1"})
+		require.NoError(t, folder.save(rank.DiscoveryState{Queries: 7}))
+		require.NoError(t, folder.savePending())
+		assert.False(t, folder.isFinished(out))
+		require.NoError(t, os.MkdirAll(obstacle, 0o755))
+		require.ErrorContains(t, folder.finish(out), "cannot remove "+filepath.Dir(obstacle))
+		folder.close()
+		require.NoError(t, os.RemoveAll(filepath.Dir(obstacle)))
+
+		folder, err = openSearch(dir, search)
+		require.NoError(t, err)
+		if assert.Equal(t, search == "a search", folder.isFinished(out)) && search == "a search" {
+			assert.False(t, folder.isFinished(out+".gz"))
+			require.NoError(t, os.Remove(out))
+			assert.False(t, folder.isFinished(out))
+			require.NoError(t, folder.restart())
+		}
+		assert.Nil(t, folder.resume())
+		lines, err := folder.savedLines()
+		require.NoError(t, err)
+		assert.Zero(t, lines)
+		require.NoError(t, folder.finish(out))
+		assert.NoDirExists(t, dir)
+	}
 }
 
 // A search that was interrupted and continued finds the same triples as a search without --state.
@@ -132,11 +199,20 @@ func TestDiscoverState(t *testing.T) {
 		train.Reset()
 		train.WriteString("e1\tr0\te" + split + "\n")
 	}
+	labels := filepath.Join(data, "labels.tsv")
+	require.NoError(t, os.WriteFile(labels, []byte("e1\tone\n"), 0o644))
 	succeed(t, "init", "--model", "distmult", "--dim", "4", "--data", data, "--out", model)
+	exported := path("exported")
+	succeed(t, "export", model, "--to", "npy", exported)
 	plain, out, state := path("plain.tsv"), path("out.tsv"), path("state")
-	// interrupt interrupts and continues a search. A search with the flags different cannot continue it.
-	// The error names the key, too.
-	interrupt := func(t *testing.T, checkpoints, different []string, key string) {
+	// A change of a search adds arguments or changes files.
+	type change struct {
+		key   string // in the error
+		args  []string
+		files map[string]string
+	}
+	// interrupt interrupts and continues a search. A search with one of the changes cannot continue it.
+	interrupt := func(t *testing.T, checkpoints []string, changes ...change) {
 		search := append([]string{"discover", "--data", data, "--per", "relation", "-k", "5"}, checkpoints...)
 		whole := succeed(t, append(slices.Clone(search), "--out", plain, "--force")...)
 		search = append(search, "--out", out)
@@ -153,8 +229,18 @@ func TestDiscoverState(t *testing.T) {
 		require.True(t, interrupted)
 
 		search = append(search, "--state", state)
-		mquine(t, append(slices.Clone(search), different...)...).
-			requireSentence(t, exitFailed, state+" holds another search, with another value of "+key+": use ")
+		for _, c := range changes {
+			former := map[string][]byte{}
+			for file, contents := range c.files {
+				former[file] = must1(os.ReadFile(file))
+				require.NoError(t, os.WriteFile(file, []byte(contents), 0o644))
+			}
+			mquine(t, append(slices.Clone(search), c.args...)...).
+				requireSentence(t, exitFailed, state+" holds another search, with another value of "+c.key+": use ")
+			for file, contents := range former {
+				require.NoError(t, os.WriteFile(file, contents, 0o644))
+			}
+		}
 		part := filepath.Join(state, "part-000000.tsv")
 		lines := must1(os.ReadFile(part))
 		require.NoError(t, os.WriteFile(part, lines[:len(lines)/2], 0o644))
@@ -174,9 +260,21 @@ func TestDiscoverState(t *testing.T) {
 		assert.NoDirExists(t, state)
 		require.NoError(t, os.Remove(out))
 	}
-	interrupt(t, []string{model}, []string{"--side", "head"}, "side")
-	interrupt(t, []string{model, model, "--ensemble", "1,0.5"}, []string{"--ensemble", "1,0.7"},
-		"checkpoint_sha256")
+	entitiesFile := filepath.Join(exported, "entities.tsv")
+	swapped := strings.NewReplacer("e1\n", "e2\n", "e2\n", "e1\n").
+		Replace(string(must1(os.ReadFile(entitiesFile))))
+	trainFile, validFile := filepath.Join(data, "train.txt"), filepath.Join(data, "valid.txt")
+	triples := string(must1(os.ReadFile(trainFile)))
+	border := strings.LastIndex(strings.TrimSuffix(triples, "\n"), "\n") + 1
+	interrupt(t, []string{exported},
+		change{key: "side", args: []string{"--side", "head"}},
+		change{key: "vocabulary_sha256", files: map[string]string{entitiesFile: swapped}},
+		change{key: "splits", files: map[string]string{
+			trainFile: triples[:border], validFile: triples[border:] + string(must1(os.ReadFile(validFile))),
+		}},
+		change{key: "labels_sha256", files: map[string]string{labels: "e1\tone\ne2\ttwo\n"}})
+	interrupt(t, []string{model, model, "--ensemble", "1,0.5"},
+		change{key: "checkpoint_sha256", args: []string{"--ensemble", "1,0.7"}})
 	assert.Equal(t, ", with other values of k, per and side", differences(
 		[]byte(`{"k": 1, "per": "query", "side": "tail", "order": "z"}`), []byte(`{"k":2,"per":"graph","order":"z"}`)))
 
@@ -205,8 +303,17 @@ func TestDiscoverState(t *testing.T) {
 		}
 	}
 	require.True(t, done)
-	o := succeed(t, append(search, "--state", state)...)
+	search = append(search, "--state", state)
+	obstacle := filepath.Join(state, "part-000001.tsv") // ends the removal of the folder, as a kill may
+	require.NoError(t, os.MkdirAll(filepath.Join(obstacle, "folder"), 0o755))
+	o := mquine(t, search...)
+	o.requireSentence(t, exitFailed, "cannot remove "+obstacle)
 	assert.Contains(t, o.stderr, " after 65,536 queries\n")
+	require.NoError(t, os.RemoveAll(obstacle))
+	o = succeed(t, search...)
+	assert.Contains(t, o.stderr,
+		"note: an earlier command has found the triples and written "+out+": removing "+state+"\n")
+	assert.NoDirExists(t, state)
 	want, err := os.ReadFile(plain)
 	require.NoError(t, err)
 	got, err := os.ReadFile(out)

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -67,6 +68,8 @@ func describeCheckpoint(ctx context.Context, log io.Writer, path, vocabulary str
 	switch {
 	case ctx.Err() != nil:
 		return nil, ctx.Err()
+	case errors.As(err, new(formats.GivenError)):
+		return nil, err
 	case err != nil:
 		info.Problem = oneLine(err)
 		return info, nil

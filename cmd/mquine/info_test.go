@@ -96,6 +96,22 @@ func TestInfoCheckpoint(t *testing.T) {
 	o.requireSentence(t, exitFailed, "entities.tsv is missing")
 	assert.Equal(t, string(must1(os.ReadFile(path))), o.stdout, "the JSON does not depend on the exit status")
 
+	// A wrong folder of --vocab is not a problem of the checkpoint.
+	another := w.path("another")
+	require.NoError(t, os.Mkdir(another, 0o755))
+	for _, name := range []string{"entities.tsv", "relations.tsv"} {
+		require.NoError(t, os.WriteFile(filepath.Join(another, name), []byte("0\tx\n"), 0o644))
+	}
+	for folder, want := range map[string]string{
+		w.path("none"): "mquine info: there is no folder " + w.path("none") + ", which should hold the vocabularies",
+		another: "mquine info: " + w.model + " has its own vocabularies, and the vocabularies in " + another +
+			" differ from them: omit --vocab",
+	} {
+		o = mquine(t, "info", w.model, "--vocab", folder)
+		o.requireSentence(t, exitFailed, want)
+		assert.Empty(t, o.stdout)
+	}
+
 	mquine(t, "info", w.path("none")).requireSentence(t, exitFailed, "there is no checkpoint")
 	mquine(t, "info", w.data).requireSentence(t, exitFailed, "is not a checkpoint")
 }

@@ -70,7 +70,7 @@ func execute(ctx context.Context, start time.Time, args []string, stdin io.Reade
 	cmd, err := root.ExecuteContextC(ctx)
 	_ = shown.Flush() // out records the error
 	switch {
-	case isPipeError(out.err) && (err == nil || onlyPipe(err)):
+	case (isPipeError(out.err) || errors.As(err, new(stdoutGoneError))) && (err == nil || onlyPipe(err)):
 		return exitPipe // silently, like other commands
 	case out.err != nil && !errors.As(err, new(workError)): // cobra itself printed the text, for example for --help
 		printError(stderr, cmd, "cannot write standard output: "+oneLine(text.Cause(out.err)))

@@ -96,8 +96,18 @@ func unprinted(err error) error {
 
 // writeNamed writes a file, and compresses it if its name ends with .gz or .zst.
 func writeNamed(file string, write func(io.Writer) error) error {
-	return atomicfile.Write(file, func(w io.Writer) error { return compressed.Write(w, file, write) })
+	err := atomicfile.Write(file, func(w io.Writer) error { return compressed.Write(w, file, write) })
+	if isPipeError(err) && sameOutput(file, "-") {
+		return stdoutGoneError{err}
+	}
+	return err
 }
+
+// stdoutGoneError says that the reader of standard output is gone, although the command wrote to it by a
+// name such as /dev/stdout.
+type stdoutGoneError struct{ error }
+
+func (e stdoutGoneError) Unwrap() error { return e.error }
 
 // writeOutput writes human-readable text to standard output.
 func writeOutput(cmd *cobra.Command, data []byte) error {

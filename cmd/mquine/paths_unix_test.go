@@ -106,6 +106,30 @@ func TestFilesOutliveTheTable(t *testing.T) {
 	}
 }
 
+// Standard output has the same exit status by another name, and other pipes have a sentence.
+func TestClosedPipeByName(t *testing.T) {
+	w := newWorkplace(t)
+	if _, err := os.Stat("/dev/fd"); err != nil {
+		t.Skip("this system has no /dev/fd")
+	}
+	discover := func(out string) (outcome, error) {
+		var stderr strings.Builder
+		cmd := command(t, "discover", w.model, "--data", w.data, "--out", out)
+		cmd.Stdout, cmd.Stderr, cmd.ExtraFiles = closedPipe(t), &stderr, []*os.File{closedPipe(t)}
+		err := cmd.Run()
+		return outcome{status: cmd.ProcessState.ExitCode(), stderr: stderr.String()}, err
+	}
+	for _, out := range []string{"/dev/stdout", "/dev/fd/1"} {
+		o, err := discover(out)
+		require.Error(t, err)
+		assert.Equal(t, exitPipe, o.status, out)
+		assert.NotContains(t, o.stderr, "broken pipe", out)
+	}
+	o, err := discover("/dev/fd/3")
+	require.Error(t, err)
+	o.requireSentence(t, exitFailed, "cannot write /dev/fd/3: broken pipe")
+}
+
 // A closed standard error does not end a training run.
 func TestTrainingOutlivesItsLog(t *testing.T) {
 	data, dir := smallFamilies(t), filepath.Join(t.TempDir(), "run")

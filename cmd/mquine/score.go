@@ -151,7 +151,7 @@ func (s *scoring) run(cmd *cobra.Command) (err error) {
 	}
 	defer opened.close()
 	defer func() { err = opened.explain(ctx, err) }()
-	opened.writeNotes(log)
+	opened.noteData(log, s.ranks || s.ensemble.word == fittedWeights)
 	for _, note := range model.ScoreNotes(opened.model.Config()) {
 		printNote(log, "%s", note)
 	}

@@ -3,6 +3,8 @@ package main
 import (
 	"bytes"
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
@@ -29,6 +31,8 @@ type subject struct {
 	checkpoint *checkpoint.Checkpoint
 	members    []member
 	graph      *kg.Graph
+	// dataNotes are the notes about the data set. The notes of graph are these and a note about candidates.
+	dataNotes []string
 	// moreRelations is the number of relations of the checkpoint that the data set lacks.
 	moreRelations int
 }
@@ -114,13 +118,13 @@ func (in inputs) openFirst(
 	})
 	err := group.Wait()
 	_, _ = notes.WriteTo(log) // a failure to print notes must not end the work
-	more := 0
+	more, dataNotes := 0, []string(nil)
 	if err == nil && g != nil {
 		if in.skipUnknown {
 			g, err = g.Restrict(checkpointOwner, c.Entities, c.Relations)
 		}
 		if err == nil {
-			more = c.Relations.Len() - g.Relations.Len()
+			more, dataNotes = c.Relations.Len()-g.Relations.Len(), g.Notes
 			if g, err = g.Relabel(c.Entities, c.Relations); err != nil {
 				err = fmt.Errorf("%w, or leave out their triples with --%s", err, skipUnknownFlag)
 			}
@@ -133,7 +137,8 @@ func (in inputs) openFirst(
 		return nil, err
 	}
 	return &subject{
-		model: c.Model, checkpoint: c, members: []member{{checkpoint: c}}, graph: g, moreRelations: more,
+		model: c.Model, checkpoint: c, members: []member{{checkpoint: c}}, graph: g, dataNotes: dataNotes,
+		moreRelations: more,
 	}, nil
 }
 
@@ -217,6 +222,21 @@ func (s *subject) digest(ctx context.Context) (err error) {
 	return nil
 }
 
+// vocabularyDigest returns the SHA-256 of the labels of the checkpoints in the order of their
+// identifiers, in hex. The checksums of the parameters may not cover the labels.
+func (s *subject) vocabularyDigest() string {
+	digest := sha256.New()
+	for _, m := range s.members {
+		for _, v := range []*kg.Vocabulary{m.checkpoint.Entities, m.checkpoint.Relations} {
+			fmt.Fprintln(digest, v.Len())
+			for _, label := range v.Labels() {
+				fmt.Fprintln(digest, label) // a label has no line ends
+			}
+		}
+	}
+	return hex.EncodeToString(digest.Sum(nil))
+}
+
 // described identifies the checkpoint, or the checkpoints of the ensemble, with their checksums if
 // digest has computed them.
 func (s *subject) described() metrics.Checkpoint {
@@ -291,6 +311,15 @@ func explainLabel(ctx context.Context, err error, dir string) error {
 func (s *subject) writeNotes(w io.Writer) {
 	if s.graph != nil {
 		writeNotes(w, s.graph.Notes)
+	}
+}
+
+// noteData prints the notes about the data set. With ranks, it includes the note about candidates.
+func (s *subject) noteData(w io.Writer, ranks bool) {
+	if ranks {
+		s.writeNotes(w)
+	} else {
+		writeNotes(w, s.dataNotes)
 	}
 }
 

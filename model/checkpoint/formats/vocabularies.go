@@ -39,7 +39,8 @@ var (
 // ReadVocabularies reads the labels of entities and relations. It looks in the folder itself, then
 // in the given folder or, if none is given, in the folder that the tool's options name. The given
 // folder may hold the vocabulary files of the tool or, if they are missing, of any other tool. If
-// both folders have vocabularies, they must be equal, unless ifMissing is set.
+// both folders have vocabularies, they must be equal, unless ifMissing is set. An error about the given
+// folder is a GivenError.
 func (f *Folder) ReadVocabularies(ctx context.Context, given string, ifMissing bool) error {
 	v, err := f.ownVocabularies(ctx)
 	f.VocabularyDir = f.Path
@@ -62,7 +63,7 @@ func (f *Folder) ReadVocabularies(ctx context.Context, given string, ifMissing b
 }
 
 // SameVocabularies returns an error if the vocabularies of the checkpoint in dir, which is in
-// mquine's own format, differ from the vocabularies in the folder given.
+// mquine's own format, differ from the vocabularies in the folder given. The error is a GivenError.
 func SameVocabularies(ctx context.Context, dir string, entities, relations *kg.Vocabulary, given string) error {
 	own := &Format{Name: "mquine", vocabularies: []vocabularyFiles{dictFiles, tsvFiles}}
 	return own.same(ctx, dir, &vocabularies{entities, relations}, given)
@@ -73,11 +74,17 @@ func SameVocabularies(ctx context.Context, dir string, entities, relations *kg.V
 func (f *Format) same(ctx context.Context, dir string, v *vocabularies, given string) error {
 	other, err := f.givenVocabularies(ctx, given)
 	if err == nil && !v.equal(other) {
-		err = fmt.Errorf("%s has its own vocabularies, and the vocabularies in %s differ from them: omit --vocab",
-			dir, given)
+		err = GivenError{fmt.Errorf("%s has its own vocabularies, and the vocabularies in %s differ from them: "+
+			"omit --vocab", dir, given)}
 	}
 	return err
 }
+
+// GivenError is an error about a given folder of vocabularies (--vocab). The checkpoint may be sound.
+type GivenError struct{ error }
+
+// Unwrap returns the cause.
+func (e GivenError) Unwrap() error { return e.error }
 
 // vocabularies is a pair of vocabularies.
 type vocabularies struct{ entities, relations *kg.Vocabulary }
@@ -156,7 +163,12 @@ func (f *Folder) vocabulariesElsewhere(ctx context.Context) (*vocabularies, erro
 }
 
 // givenVocabularies reads the vocabularies in the folder that the user names.
-func (f *Format) givenVocabularies(ctx context.Context, dir string) (*vocabularies, error) {
+func (f *Format) givenVocabularies(ctx context.Context, dir string) (_ *vocabularies, err error) {
+	defer func() {
+		if err != nil {
+			err = GivenError{err}
+		}
+	}()
 	info, err := input.Await(ctx, func() (fs.FileInfo, error) { return os.Stat(dir) })
 	if err == nil && !info.IsDir() {
 		return nil, fmt.Errorf("%s is not a folder: give --vocab the folder of the vocabularies, %s",
