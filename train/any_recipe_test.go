@@ -42,6 +42,7 @@ var optionValues = map[string][]string{
 	"max_answers":         {"0", "1", "3"},
 	"degree_weights":      {"true", "false"},
 	"block_losses":        {"true", "false"},
+	"unsquared":           {"true", "false"},
 	"z_samples":           {"0", "1", "40"},
 	"lambda_z":            {"0", "1"},
 	"relation_weight":     {"0", "0.5"},

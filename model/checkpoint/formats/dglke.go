@@ -21,7 +21,7 @@ import (
 // value in RotatE is value·π/((γ + 2)/hidden_dim).
 var dglke = &Format{
 	Name: "dglke", Tool: "DGL-KE (awslabs/dgl-ke)", Protocol: "dglke",
-	Files:        "config.json, *_{entity,relation,TransRprojection}.npy, *.tsv",
+	Files:        "config.json, *_{entity,relation}.npy, {entities,relations}.tsv",
 	Is:           func(dir string) bool { return exists(dir, "config.json") && len(endingIn(dir, "_entity.npy")) > 0 },
 	vocabularies: []vocabularyFiles{tsvFiles, dictFiles},
 	open: func(f *Folder) error {
