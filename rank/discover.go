@@ -480,14 +480,31 @@ func (s *search) floor(w model.Worker, q kg.Query) float64 {
 	})
 }
 
-// moments returns the mean and the standard deviation of the scores of a sample of q's candidates.
+// moments returns the mean and the standard deviation of the scores of a sample of q's candidates. It
+// scales the scores if their squares leave the range of float64.
 func (s *search) moments(w model.Worker, q kg.Query) (mean, deviation float64) {
+	mean, deviation = s.scaledMoments(w, q, 1)
+	var scale float64
+	switch {
+	case !(deviation < 0x1p500): // NaN, too
+		scale = 0x1p-520
+	case deviation < 0x1p-500 && math.Abs(mean) < 0x1p-400: // larger scores that differ, differ by more
+		scale = 0x1p520
+	default:
+		return mean, deviation
+	}
+	mean, deviation = s.scaledMoments(w, q, scale)
+	return mean / scale, deviation / scale
+}
+
+// scaledMoments returns the moments of the scores times scale.
+func (s *search) scaledMoments(w model.Worker, q kg.Query, scale float64) (mean, deviation float64) {
 	candidates := s.sets.of(q)
 	n := min(candidates.Len(), ZSample)
 	squares := 0.0
 	for i := range n { // Welford's update
 		e := candidates.Entity(share(i, candidates.Len(), n))
-		score := s.model.Score(w.Reference(q, e))
+		score := s.model.Score(w.Reference(q, e)) * scale
 		d := score - mean
 		mean += d / float64(i+1)
 		squares += d * (score - mean)

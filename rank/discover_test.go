@@ -167,6 +167,32 @@ func TestDiscoverStandardised(t *testing.T) {
 	}
 }
 
+// TestDiscoverStandardisedRange checks that z-scores do not depend on the scale of the scores, even if
+// their squares leave the range of float64.
+func TestDiscoverStandardisedRange(t *testing.T) {
+	g := ranktest.Graph(rand.New(rand.NewPCG(44, 3)), 60, 3, 300, 20, 20)
+	index := kgtest.Index(t, g)
+	member := ranktest.Model(t, "distmult", 4, g, 1, ranktest.VectorKinds[0])
+	found := func(weight float64) []Discovered {
+		m, err := model.NewEnsemble([]model.Member{{Model: member, Weight: weight}})
+		require.NoError(t, err)
+		d := Discovery{Relations: []int32{0, 1, 2}, K: 13, Scope: PerGraph, Standardise: true}
+		return discover(t, m, index, d, Options{Threads: 1})
+	}
+	want := found(1)
+	require.NotEqual(t, want[0].Z, want[12].Z)
+	for _, exponent := range []int{-900, -700, -510, 510, 700, 1000} {
+		weight := math.Ldexp(1, exponent)
+		got := found(weight)
+		require.Len(t, got, len(want))
+		for i := range got {
+			require.InDelta(t, want[i].Z, got[i].Z, 1e-12, "2^%d", exponent)
+			got[i].Z, got[i].Score = want[i].Z, got[i].Score/weight
+		}
+		require.Equal(t, want, got, "2^%d", exponent)
+	}
+}
+
 // TestDiscoverStandardisedTies checks that triples with equal z-scores are in the order of scores, then
 // of relation, head and tail, and that the best of them are found.
 func TestDiscoverStandardisedTies(t *testing.T) {

@@ -202,7 +202,8 @@ func answersNeeds(m model.Model, x *kg.Index, distinct []kg.Query, top Top, list
 		}
 		answers += int64(min(top.K, n))
 	}
-	// A list of K answers shrinks when it holds about 2K contenders. Its heap holds K lower ends.
+	// A list of K answers shrinks when it holds 2K contenders or, for K below 64, K + 64, which few lists
+	// reach. Its heap holds K lower ends.
 	const perContender = int64(unsafe.Sizeof(engine.Contender{}))
 	list := int64(min(2*top.K, m.Config().Entities))*perContender + int64(top.K)*8
 	return []proc.Need{

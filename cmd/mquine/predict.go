@@ -313,15 +313,11 @@ type answers struct {
 // set sets the answers to the queries. With listed, the list Answers holds them, too.
 func (l *answers) set(s *session, queries []question, lists [][]rank.Prediction, complete, listed bool) {
 	l.Queries = len(queries)
-	for _, list := range lists {
-		for i := range list {
-			list[i].Score = s.model.Score(list[i].Score)
-		}
-	}
 	g := s.graph
 	l.all = func(yield func(answer) bool) {
 		for i, found := range lists {
 			for j, f := range found {
+				f.Score = s.model.Score(f.Score) // not in found, which equal queries share
 				if !yield(newAnswer(g, queries[i], j+1, f, complete, l.labels)) {
 					return
 				}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -106,6 +107,27 @@ func TestPredictOne(t *testing.T) {
 	// Ask for more answers than there are candidates.
 	o = succeed(t, append(predict, "--head", head, "--relation", relation, "-k", "1000")...)
 	assert.Equal(t, 3+60, strings.Count(o.stdout, "\n"))
+}
+
+// A query has the same answers and scores however often it is asked. The margin γ = 9, which is added to
+// a score when it is printed, must be added once.
+func TestPredictRepeatedQueries(t *testing.T) {
+	w := newWorkplace(t)
+	dir := w.path("transe")
+	succeed(t, "init", "--model", "transe-l1", "--dim", "4", "--gamma", "9", "--data", w.data, "--out", dir)
+	g, err := kg.Open(t.Context(), w.data)
+	require.NoError(t, err)
+	tr := g.Splits[kg.Train][0]
+	tail := g.Entities.Label(tr.Head) + "\t" + g.Relations.Label(tr.Relation) + "\t?\n"
+	head := "?\t" + g.Relations.Label(tr.Relation) + "\t" + g.Entities.Label(tr.Tail) + "\n"
+	answers := func(queries string) []string {
+		o := mquineReading(t, queries, "predict", dir, "--data", w.data, "--in", "-", "-k", "2")
+		require.Zero(t, o.status, o.stderr)
+		return strings.Split(strings.TrimSpace(o.stdout), "\n")[1:]
+	}
+	once := answers(tail + head)
+	require.Len(t, once, 4)
+	assert.Equal(t, slices.Concat(once, once[:2], once), answers(tail+head+tail+tail+head))
 }
 
 // Answers to queries that ask for relations have the ranks of eval. Such queries may be mixed with

@@ -27,7 +27,7 @@ const (
 	Referenced
 )
 
-// shortlist finds the k best of any number of candidates with memory for about 2k. It keeps the
+// shortlist finds the k best of any number of candidates with memory for k + max(k, 64). It keeps the
 // candidates that fewer than k others certainly surpass. At least k candidates certainly reach
 // threshold, unless Lists.Raise raised it.
 type shortlist struct {
