@@ -16,9 +16,8 @@ import (
 	"github.com/mquine/mquine/model/modeltest"
 )
 
-// definitions holds the reference scores of all models except MQuinE, MQuadE and the networks, as
-// functions of the rows of head, relation and tail. Operations are in the order that the model's
-// file states.
+// definitions holds the reference scores of all models except those in wholeDefinitions, as functions
+// of the rows of head, relation and tail. Operations are in the order that the model's file states.
 var definitions = map[string]func(c model.Config, h, r, t []float64) float64{
 	"transe-l1": func(c model.Config, h, r, t []float64) float64 {
 		score := 0.0
@@ -761,8 +760,10 @@ func plainBlock(m model.Model, h, r, t int32, block, blocks int) float64 {
 	return -s
 }
 
-// networks holds the reference scores of models with global tensors.
-var networks = map[string]func(m model.Model, h, r, t int32) float64{"tucker": plainTuckER, "conve": plainConvE}
+// wholeDefinitions holds the reference scores of models with matrices or with global tensors.
+var wholeDefinitions = map[string]func(m model.Model, h, r, t int32) float64{
+	"mquine": plain, "mquade": plain, "tucker": plainTuckER, "conve": plainConvE,
+}
 
 // tensors returns the tensors of a model as float64 numbers, by name.
 func tensors(m model.Model) map[string][]float64 {
@@ -866,14 +867,12 @@ var networkHyper = map[string][2]map[string]float64{
 
 // definition returns the function that computes the reference score of a model for queries of one
 // side.
-func definition(spec *model.Spec, side kg.Side) func(m model.Model, h, r, t int32) float64 {
-	if score, ok := networks[spec.Name]; ok {
+func definition(t testing.TB, spec *model.Spec, side kg.Side) func(m model.Model, h, r, t int32) float64 {
+	if score, ok := wholeDefinitions[spec.Name]; ok {
 		return score
 	}
 	score, ok := definitions[spec.Name]
-	if !ok {
-		return plain
-	}
+	require.True(t, ok, "model %s has no definition in conform_test.go: add it to definitions", spec.Name)
 	if head, ok := headDefinitions[spec.Name]; ok && side == kg.Head {
 		score = head
 	}
@@ -895,9 +894,12 @@ func definition(spec *model.Spec, side kg.Side) func(m model.Model, h, r, t int3
 // relations.
 func TestConform(t *testing.T) {
 	for _, spec := range model.Specs() {
-		score := definition(spec, kg.Tail)
+		score, ofHeads := definition(t, spec, kg.Tail), definition(t, spec, kg.Head)
 		s := modeltest.Subject{Spec: spec, Definition: func(m model.Model, side kg.Side, t kg.Triple) float64 {
-			return definition(spec, side)(m, t.Head, t.Relation, t.Tail)
+			if side == kg.Head {
+				return ofHeads(m, t.Head, t.Relation, t.Tail)
+			}
+			return score(m, t.Head, t.Relation, t.Tail)
 		}}
 		if spec.Name == "dihedral" { // its weights have straight-through gradients: see TestStraightThrough
 			s.Approximate = []string{"relation"}
@@ -935,7 +937,6 @@ func TestConform(t *testing.T) {
 		}
 		const w = 0.3
 		s.InverseWeight = w
-		inverse := definition(spec, kg.Head)
 		s.Definition = func(m model.Model, side kg.Side, t kg.Triple) float64 {
 			first, second := 2*t.Relation, 2*t.Relation+1
 			head, tail := t.Head, t.Tail
@@ -943,7 +944,7 @@ func TestConform(t *testing.T) {
 				first, second, head, tail = second, first, tail, head
 			}
 			direct := float64((1 - w) * score(m, head, first, tail))
-			return direct + float64(w*inverse(m, tail, second, head))
+			return direct + float64(w*ofHeads(m, tail, second, head))
 		}
 		t.Run(spec.Name+"-both-directions", func(t *testing.T) { modeltest.Conform(t, s) })
 	}
@@ -978,7 +979,7 @@ func TestInverseWeightErrors(t *testing.T) {
 }
 
 // Models also satisfy the contract with other hyper-parameters: variants and group sizes of OTE and
-// HousE, bounds of projections, and dimensions of relations.
+// HousE, bounds of projections and of entities, and dimensions of relations.
 func TestConformVariants(t *testing.T) {
 	for _, c := range []struct {
 		name  string
@@ -986,9 +987,9 @@ func TestConformVariants(t *testing.T) {
 	}{
 		{"transh-l1", map[string]float64{model.UnitProjections: 1}},
 		{"transh-l2", map[string]float64{model.UnitProjections: 1, model.MaxProjectionNorm: 0.8}},
-		{"transr-l1", map[string]float64{model.RelationDim: 5, model.MaxProjectionNorm: 1}},
+		{"transr-l1", map[string]float64{model.RelationDim: 5, model.MaxProjectionNorm: 1, "max_norm": 0.5}},
 		{"transr-l2", map[string]float64{model.RelationDim: 20, model.MaxProjectionNorm: 1e-3}},
-		{"transd-l1", map[string]float64{model.RelationDim: 20, model.UnitProjections: 1}},
+		{"transd-l1", map[string]float64{model.RelationDim: 20, model.UnitProjections: 1, "max_norm": 2}},
 		{"transd-l2", map[string]float64{model.RelationDim: 5, model.MaxProjectionNorm: 1}},
 		{"ote", map[string]float64{model.Scale: model.AbsoluteScale, model.Group: 1}},
 		{"house", map[string]float64{model.Projections: 0}},
@@ -1000,8 +1001,8 @@ func TestConformVariants(t *testing.T) {
 			require.NoError(t, err)
 			modeltest.Conform(t, modeltest.Subject{
 				Spec: spec, Hyper: func(float64) map[string]float64 { return c.hyper },
-				Definition: func(m model.Model, side kg.Side, t kg.Triple) float64 {
-					return definition(spec, side)(m, t.Head, t.Relation, t.Tail)
+				Definition: func(m model.Model, side kg.Side, triple kg.Triple) float64 {
+					return definition(t, spec, side)(m, triple.Head, triple.Relation, triple.Tail)
 				},
 			})
 		})

@@ -7,6 +7,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"path/filepath"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -60,7 +61,8 @@ func Row(tensor []float32, n int, i int32) []float64 {
 
 // Conform checks a model on every backend of this machine: the bits of its reference score, its
 // slack, what its vectors depend on, batches, equal entities, allocations and, if the model can be
-// trained, the gradients of its score. It also checks sizes, initial parameters and checkpoints.
+// trained, the gradients of its score. It also checks printed scores, constraints, sizes, initial
+// parameters and checkpoints.
 func Conform(t *testing.T, s Subject) {
 	backends, err := kernel.Available()
 	require.NoError(t, err)
@@ -75,6 +77,8 @@ func Conform(t *testing.T, s Subject) {
 			t.Run("gradients", func(t *testing.T) { s.gradients(t, b) })
 		})
 	}
+	t.Run("score", func(t *testing.T) { s.score(t, backends[0]) })
+	t.Run("constraints", s.constraints)
 	t.Run("sizes", s.sizes)
 	t.Run("initial", s.initial)
 	t.Run("checkpoint", s.checkpoint)
@@ -192,6 +196,94 @@ func (s Subject) reference(t *testing.T, b *kernel.Backend) {
 func same(t *testing.T, want, got float64, message string) {
 	t.Helper()
 	require.Equal(t, math.Float64bits(want), math.Float64bits(got), "%s: %v is not %v", message, got, want)
+}
+
+// score checks that printed scores are finite and in the order of the reference scores. If training
+// compares by a distance and the model has a margin γ, γ must be the printed score of the distance 0.
+func (s Subject) score(t *testing.T, b *kernel.Backend) {
+	s.each(t, func(m model.Model, _ filling, name string) {
+		w := m.NewWorker(b)
+		var references []float64
+		for e := range int32(entities) {
+			for _, side := range sides {
+				q := kg.Query{Side: side, Relation: e % relations, Anchor: e * 7 % entities}
+				references = append(references, w.Reference(q, e))
+			}
+		}
+		margin := s.margin(m)
+		if margin != nil {
+			references = append(references, 0)
+		}
+		require.NoError(t, checkScore(m.Score, references, margin), name)
+	})
+}
+
+// margin returns the value of γ if training compares by a distance and the model has a margin.
+// Otherwise, it returns nil.
+func (s Subject) margin(m model.Model) *float64 {
+	trainable, ok := m.(model.Trainable)
+	i := slices.IndexFunc(s.Spec.Hyper, func(h *model.HyperParameter) bool { return h.Key == model.Gamma })
+	if !ok || trainable.Training().Distance == nil || i < 0 {
+		return nil
+	}
+	gamma := s.Spec.Hyper[i].Of(m.Config())
+	return &gamma
+}
+
+// checkScore checks the printed scores of reference scores, which it sorts. A margin that is not nil
+// is the printed score of 0.
+func checkScore(score func(reference float64) float64, references []float64, margin *float64) error {
+	if margin != nil && score(0) != *margin {
+		return fmt.Errorf("the distance 0 has the printed score %v instead of the margin %v", score(0), *margin)
+	}
+	slices.Sort(references)
+	last := math.Inf(-1)
+	for _, r := range references {
+		v := score(r)
+		if math.IsNaN(v) || math.IsInf(v, 0) {
+			return fmt.Errorf("the reference score %v has the printed score %v, which is not finite", r, v)
+		}
+		if v < last {
+			return fmt.Errorf("the reference score %v has the printed score %v, but a lower one has %v", r, v, last)
+		}
+		last = v
+	}
+	return nil
+}
+
+// constraints checks that a row satisfies its constraint after one call to Constrain: a second call
+// changes it by rounding errors at most.
+func (s Subject) constraints(t *testing.T) {
+	for _, d := range s.dims() {
+		for _, f := range fillings {
+			m, parameters := s.model(t, d, f)
+			for i, p := range parameters {
+				row := slices.Clone(m.Tensors()[i][:p.Width()])
+				require.NoError(t, checkConstrain(p.Constrain, row), "d = %d, %s: tensor %s", d, f.name, p.Name)
+			}
+		}
+	}
+}
+
+// checkConstrain applies a constraint to a row twice and checks the effect of the second call. A nil
+// constraint satisfies it.
+func checkConstrain(constrain func(row []float32), row []float32) error {
+	if constrain == nil {
+		return nil
+	}
+	constrain(row)
+	once := slices.Clone(row)
+	constrain(row)
+	largest := 0.0
+	for _, v := range once {
+		largest = max(largest, math.Abs(float64(v)))
+	}
+	for k, v := range row {
+		if change := math.Abs(float64(v) - float64(once[k])); !(change <= 1e-6*largest) {
+			return fmt.Errorf("a second call to Constrain changes column %d from %v to %v", k, once[k], v)
+		}
+	}
+	return nil
 }
 
 // vectors computes single vectors with a worker.
