@@ -155,9 +155,9 @@ func (w *dihEdralWorker) Reference(q kg.Query, e int32) float64 {
 	return sum
 }
 
-// Training uses the straight-through estimator, as the authors do: scores use the chosen elements,
-// and the weights get the gradient that they would have if D were the mean of all elements,
-// weighted by the softmax of the weights.
+// Training uses a straight-through estimator: scores use the chosen elements, and the weights get the
+// gradient that they would have if D were the mean of all elements, weighted by the softmax of the
+// weights.
 //
 // The penalty frobenius of a triple is ‖h‖² + ‖t‖², and n3 is Σ|h_i|³ + Σ|t_i|³ over the norms of
 // the blocks.
