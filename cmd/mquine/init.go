@@ -57,7 +57,7 @@ undecided.`,
 	addChoice(cmd, &i.model, "model", "name of the model: "+strings.Join(model.Names(), ", "), model.Names()...)
 	markRequired(cmd, "model")
 	flags.Var(positive{n: &i.dim}, "dim",
-		"dimension d of the embeddings, in the units of the model's paper, such as complex numbers for rotate")
+		"dimension d of the embeddings, in the units of the model, such as complex numbers for rotate")
 	markRequired(cmd, "dim")
 	i.hyper = addHyper(cmd, model.Names())
 	addData(cmd, &i.data)

@@ -14,8 +14,8 @@ var declarations = []declaration{
 	declare("model", func(r *Recipe) *string { return &r.Model }, "mquine", oneOf(model.Names),
 		"model, by its name in mquine predict --help (mquade is mquine without the cross matrix)"),
 	declare("dim", func(r *Recipe) *int { return &r.Dim }, 20, whole(1, 1<<15),
-		"dimension d of the model's paper: entities are symmetric d × d matrices in mquine and mquade, d complex "+
-			"numbers in complex, rotate and rotate-l2, and d real numbers in most other models"),
+		"dimension d: entities are symmetric d × d matrices in mquine and mquade, d complex numbers in complex, "+
+			"rotate and rotate-l2, and d real numbers in most other models (docs/models/README.md lists the others)"),
 	declare("reciprocal", func(r *Recipe) *bool { return &r.Reciprocal }, false, setting.Bool,
 		"give every relation an inverse with separate parameters, which answers the head queries"),
 	declare("inverse_weight", func(r *Recipe) *float64 { return &r.InverseWeight }, 0, number(0, 1),
@@ -132,7 +132,7 @@ var declarations = []declaration{
 
 	declare("init_std", func(r *Recipe) *float64 { return &r.InitStd }, model.EntityDeviation, number(0, 1e3),
 		"initial standard deviation of entity parameters (in mquine and mquade, the packed entries of A in "+
-			"E = A + Aᵀ) and, in vector models, of relation parameters"),
+			"E = A + Aᵀ) and, except in mquine, mquade and dihedral, of relation parameters"),
 	declare("init_cross", func(r *Recipe) *Cross { return &r.InitCross }, ZeroCross, among(IdentityCross, ZeroCross),
 		"initial matrix Rᶜ of mquine: identity or zero; Rʰ and Rᵗ start as the identity"),
 
