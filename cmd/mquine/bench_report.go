@@ -21,7 +21,8 @@ every benchmark over the commits.
 
 The page is one file without scripts, fonts or network access. It supports light
 and dark mode and small screens. Each class of machine has its own section,
-because results of different machines are not comparable.`,
+because results of different machines are not comparable. Results with different
+processor features (MQUINE_CPU) also have a section each.`,
 		Example: `  mquine bench report
   mquine bench report --results bench/results --out report.html`,
 		Args: noArgs,
