@@ -2,6 +2,7 @@ package compare
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -125,6 +126,27 @@ func Units(base, head []bench.Result) []string {
 	}
 	slices.Sort(list)
 	return slices.Compact(list)
+}
+
+// bothReport reports whether base and head have a benchmark in common that reports the metric.
+func bothReport(base, head []bench.Result, metric string) bool {
+	_, unit := benchunit.Tidy(1, metric)
+	reports := func(r bench.Result) bool { _, ok := r.Values[unit]; return ok }
+	heads := byName(head)
+	return slices.ContainsFunc(base, func(r bench.Result) bool {
+		return reports(r) && slices.ContainsFunc(heads[r.Name], reports)
+	})
+}
+
+// NothingInCommon returns the error for sets of results that have no benchmark with the given metric in
+// common. It suggests other metrics.
+func NothingInCommon(base, head []bench.Result, metric string) error {
+	units := Units(base, head)
+	if len(units) == 0 {
+		return errors.New("nothing to compare: the two sets of results have no benchmark in common")
+	}
+	return fmt.Errorf("nothing to compare: the two sets of results have no benchmark with the metric %s in common: "+
+		"choose --metric %s", cmp.Or(metric, "sec/op"), strings.Join(units, " or "))
 }
 
 // Difference is a property of the machine or of the run that is not the same for both sets.

@@ -50,8 +50,11 @@ type commit struct {
 	values map[string]map[string][]float64
 }
 
+// ErrNoResults means that a folder contains no results.
+var ErrNoResults = errors.New("there are no results")
+
 // Write reads the results in dir, which contains a folder for each class of machines, and writes
-// the page.
+// the page. Without results, it returns ErrNoResults.
 func Write(ctx context.Context, w io.Writer, dir string) error {
 	classes, err := read(ctx, dir)
 	if err != nil {
@@ -84,7 +87,7 @@ func read(ctx context.Context, dir string) ([]class, error) {
 		classes = append(classes, byFeatures(folder.Name(), commits)...)
 	}
 	if len(classes) == 0 {
-		return nil, fmt.Errorf("there are no results in %s: run mquine bench run --results %s", dir, dir)
+		return nil, fmt.Errorf("%w in %s", ErrNoResults, dir)
 	}
 	return classes, nil
 }

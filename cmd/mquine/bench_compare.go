@@ -2,7 +2,6 @@ package main
 
 import (
 	"bytes"
-	"cmp"
 	"errors"
 	"fmt"
 	"math"
@@ -98,13 +97,7 @@ machine between the two runs.`,
 func (c comparing) print(cmd *cobra.Command, base, head, control []bench.Result) error {
 	rows, left := compare.Compare(base, head, control, c.metric, c.minEffect)
 	if len(rows) == 0 {
-		what := "no benchmark"
-		advice := ""
-		if units := compare.Units(base, head); len(units) > 0 {
-			what += " with the metric " + cmp.Or(c.metric, "sec/op")
-			advice = ": choose --metric " + strings.Join(units, " or ")
-		}
-		return fmt.Errorf("nothing to compare: the two sets of results have %s in common%s", what, advice)
+		return compare.NothingInCommon(base, head, c.metric)
 	}
 	if len(control) > 0 && !slices.ContainsFunc(rows, func(r compare.Row) bool { return r.Control.Confidence > 0 }) {
 		return errors.New("the control has no benchmark and metric in common with the other two sets: " +

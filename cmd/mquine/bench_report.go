@@ -2,6 +2,8 @@ package main
 
 import (
 	"bytes"
+	"errors"
+	"fmt"
 	"path/filepath"
 
 	"github.com/spf13/cobra"
@@ -28,7 +30,11 @@ processor features (MQUINE_CPU) also have a section each.`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			var page bytes.Buffer
-			if err := report.Write(cmd.Context(), &page, results); err != nil {
+			err := report.Write(cmd.Context(), &page, results)
+			if errors.Is(err, report.ErrNoResults) {
+				return fmt.Errorf("%w: run %s", err, shellCommand("mquine", "bench", "run", "--results", results))
+			}
+			if err != nil {
 				return err
 			}
 			return writeFile(cmd, out, page.Bytes())

@@ -168,14 +168,17 @@ func TestBenchReport(t *testing.T) {
 	require.NoError(t, err)
 	assert.Contains(t, string(html), "</html>")
 	assert.Equal(t, string(html), succeed(t, "bench", "report", "--results", results, "--out", "-").stdout)
-	mquine(t, "bench", "report", "--results", filepath.Join(results, "none")).requireSentence(t, exitFailed,
-		"there are no results in")
+	mquine(t, "bench", "report", "--results", filepath.Join(results, "no ne")).requireSentence(t, exitFailed,
+		": run mquine bench run --results '"+filepath.Join(results, "no ne")+"'")
 }
 
 func TestBenchPair(t *testing.T) {
 	mquine(t, "bench", "pair").requireSentence(t, exitUsage, "--base is missing")
 	mquine(t, "bench", "pair", "--base", "HEAD", "--rounds", "9").requireSentence(t, exitUsage,
 		"must be at least 10 for a useful interval")
+	o := mquine(t, "bench", "pair", "--base", "HEAD", "--bench", "(")
+	o.requireSentence(t, exitUsage, `--bench "(": not a regular expression`)
+	assert.NotContains(t, o.stderr, "building")
 	results := filepath.Join(t.TempDir(), "base.txt")
 	require.NoError(t, os.Mkdir(results, 0o777))
 	mquine(t, "bench", "pair", "--base", "no-such-revision", "--out", filepath.Dir(results)).
