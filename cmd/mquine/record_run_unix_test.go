@@ -156,7 +156,8 @@ func TestRecordRunCommit(t *testing.T) {
 	real := must1(os.Executable())
 	require.NoError(t, os.Remove(r.path("bin/mquine")))
 	for revision, want := range map[string]string{
-		strings.Repeat("0123456789", 4): "012345678901", strings.Repeat("abc0", 10) + "+changes": "abc0abc0abc0+changes",
+		strings.Repeat("0123456789", 4):         "012345678901",
+		strings.Repeat("abc0", 10) + "+changes": "abc0abc0abc0+changes",
 	} {
 		program := "#!/bin/sh\nif [ \"$1\" = version ]; then echo 'mquine (devel) " + revision +
 			", go1.26, linux/amd64'; else exec '" + real + "' \"$@\"; fi\n"
