@@ -65,7 +65,8 @@ func ThisMachine() (Machine, error) {
 }
 
 // Class returns the name of the folder for results from comparable machines. It contains the tier,
-// because virtual machines often hide the processor's exact name.
+// because virtual machines often hide the processor's exact name. Only results with the same
+// features are comparable.
 func (m Machine) Class() string {
 	var slug strings.Builder
 	for _, r := range strings.ToLower(m.CPU) {

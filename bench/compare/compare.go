@@ -1,7 +1,10 @@
 package compare
 
 import (
+	"cmp"
+	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -10,6 +13,7 @@ import (
 	"golang.org/x/perf/benchunit"
 
 	"github.com/mquine/mquine/bench"
+	"github.com/mquine/mquine/internal/text"
 )
 
 // Row is the comparison of one benchmark.
@@ -24,7 +28,7 @@ type Row struct {
 // report processor time; for them, the metric is the share of the ceiling, or the processor time if
 // there is no share. For other benchmarks, the metric is wall-clock time.
 func metricOf(base, head []bench.Result) string {
-	both := func(unit string) bool { return len(points(base, unit)) > 0 && len(points(head, unit)) > 0 }
+	both := func(unit string) bool { return has(base, unit) && has(head, unit) }
 	switch {
 	case both("cpu-sec/op") && both("pct-peak"):
 		return "pct-peak"
@@ -38,27 +42,49 @@ func metricOf(base, head []bench.Result) string {
 // compares each benchmark by the metric that disturbances of the machine change least. metric may be
 // a unit as files contain it, such as ns/op. Ratios are ratios of times: ratios of rates and shares
 // are inverted. control contains the results of a second measurement of the base and may be empty.
-// missing names the benchmarks that only one of base and head has. If a benchmark has results on
-// different numbers of threads in one set, its names end with the number.
-func Compare(base, head, control []bench.Result, metric string, minEffect float64) (rows []Row, missing []string) {
+// If a benchmark has results on different numbers of threads in one set, its names end with the
+// number.
+//
+// notes are sentences that name the benchmarks and the results that the rows leave out, and the
+// benchmarks that the control lacks.
+func Compare(
+	base, head, control []bench.Result, metric string, minEffect float64,
+) (rows []Row, notes []string) {
 	_, metric = benchunit.Tidy(1, metric)
 	byThreads(&base, &head, &control)
 	heads := byName(head)
 	controls := byName(control)
 	bases := byName(base)
-	for _, name := range names(base) {
+	var without []string
+	note := func(format string, args ...any) { notes = append(notes, fmt.Sprintf(format, args...)) }
+	for _, name := range names(slices.Concat(base, head)) {
+		if len(bases[name]) == 0 || len(heads[name]) == 0 {
+			note("%s has results in only one of the two sets", name)
+			continue
+		}
 		unit := metric
 		if unit == "" {
 			unit = metricOf(bases[name], heads[name])
 		}
-		b, h := points(bases[name], unit), points(heads[name], unit)
+		b, ignoredB := points(bases[name], unit)
+		h, ignoredH := points(heads[name], unit)
+		c, ignoredC := points(controls[name], unit)
+		if n := ignoredB + ignoredH + ignoredC; n > 0 {
+			note("%s: ignored %s whose %s is %s", name, text.Plural(n, "result"), unit, unusable(unit))
+		}
 		if len(b) == 0 || len(h) == 0 {
-			if len(heads[name]) == 0 {
-				missing = append(missing, name)
+			switch inBase, inHead := len(b)+ignoredB > 0, len(h)+ignoredH > 0; {
+			case inBase != inHead:
+				note("%s has %s in only one of the two sets", name, unit)
+			case !inBase:
+				without = append(without, name)
 			}
 			continue
 		}
-		j := Judge(b, h, points(controls[name], unit), minEffect)
+		if len(control) > 0 && len(c) == 0 {
+			note("%s has no %s in the control, so its verdict does not consider noise", name, unit)
+		}
+		j := Judge(b, h, c, minEffect)
 		if moreIsBetter(unit) {
 			for _, s := range []*benchmath.Summary{&j.Base, &j.Head} {
 				s.Center, s.Lo, s.Hi = 1/s.Center, 1/s.Hi, 1/s.Lo
@@ -66,12 +92,10 @@ func Compare(base, head, control []bench.Result, metric string, minEffect float6
 		}
 		rows = append(rows, Row{name, unit, j})
 	}
-	for _, name := range names(head) {
-		if len(bases[name]) == 0 {
-			missing = append(missing, name)
-		}
+	if len(without) > 0 {
+		note("left out, because they have no %s: %s", cmp.Or(metric, "sec/op"), strings.Join(without, ", "))
 	}
-	return rows, missing
+	return rows, notes
 }
 
 // moreIsBetter reports whether a unit is a rate or a share of a limit. The share of undecided pairs
@@ -94,7 +118,7 @@ func Units(base, head []bench.Result) []string {
 	for name, results := range byName(base) {
 		for _, r := range results {
 			for unit := range r.Values {
-				if len(points(results, unit)) > 0 && len(points(heads[name], unit)) > 0 {
+				if has(results, unit) && has(heads[name], unit) {
 					list = append(list, unit)
 				}
 			}
@@ -102,6 +126,27 @@ func Units(base, head []bench.Result) []string {
 	}
 	slices.Sort(list)
 	return slices.Compact(list)
+}
+
+// bothReport reports whether base and head have a benchmark in common that reports the metric.
+func bothReport(base, head []bench.Result, metric string) bool {
+	_, unit := benchunit.Tidy(1, metric)
+	reports := func(r bench.Result) bool { _, ok := r.Values[unit]; return ok }
+	heads := byName(head)
+	return slices.ContainsFunc(base, func(r bench.Result) bool {
+		return reports(r) && slices.ContainsFunc(heads[r.Name], reports)
+	})
+}
+
+// NothingInCommon returns the error for sets of results that have no benchmark with the given metric in
+// common. It suggests other metrics.
+func NothingInCommon(base, head []bench.Result, metric string) error {
+	units := Units(base, head)
+	if len(units) == 0 {
+		return errors.New("nothing to compare: the two sets of results have no benchmark in common")
+	}
+	return fmt.Errorf("nothing to compare: the two sets of results have no benchmark with the metric %s in common: "+
+		"choose --metric %s", cmp.Or(metric, "sec/op"), strings.Join(units, " or "))
 }
 
 // Difference is a property of the machine or of the run that is not the same for both sets.
@@ -158,12 +203,22 @@ func byThreads(sets ...*[]bench.Result) {
 	}
 }
 
-// points returns the measurements in the given unit, inverted if more is better.
-func points(results []bench.Result, unit string) []Point {
-	var list []Point
+// has reports whether a result has a usable value in the given unit.
+func has(results []bench.Result, unit string) bool {
+	list, _ := points(results, unit)
+	return len(list) > 0
+}
+
+// points returns the measurements in the given unit, inverted if more is better, and the number of
+// unusable ones, which it ignores.
+func points(results []bench.Result, unit string) (list []Point, ignored int) {
 	for _, r := range results {
 		v, ok := r.Values[unit]
-		if !ok || !(v > 0) {
+		if !ok {
+			continue
+		}
+		if !(v >= 0) || math.IsInf(v, 0) || v == 0 && moreIsBetter(unit) {
+			ignored++
 			continue
 		}
 		if moreIsBetter(unit) {
@@ -171,7 +226,15 @@ func points(results []bench.Result, unit string) []Point {
 		}
 		list = append(list, Point{v, r.Round()})
 	}
-	return list
+	return list, ignored
+}
+
+// unusable describes the values that points ignores.
+func unusable(unit string) string {
+	if moreIsBetter(unit) {
+		return "not positive and finite"
+	}
+	return "negative or not finite"
 }
 
 func byName(results []bench.Result) map[string][]bench.Result {

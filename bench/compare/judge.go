@@ -24,9 +24,9 @@ const (
 // DefaultMinEffect is the smallest relative change in time that matters by default.
 const DefaultMinEffect = 0.02
 
-// Point is one measurement of a benchmark: a time, or another value for which less is better.
-// Points of one round were measured right after each other. Rounds are numbered from 1; 0 means no
-// round.
+// Point is one measurement of a benchmark: a time, or another value for which less is better. Values
+// are finite and not negative. Points of one round were measured right after each other. Rounds are
+// numbered from 1; 0 means no round.
 type Point struct {
 	Value float64
 	Round int
@@ -37,7 +37,8 @@ type Judgement struct {
 	// Base and Head are medians with 95% intervals.
 	Base, Head benchmath.Summary
 	// Ratio is head over base, and Control is the second measurement of the base over the first,
-	// both with 95% intervals. Control.Center is 0 without a control.
+	// both with 95% intervals. Ratios may be 0 or +Inf (see Judge). Control.Confidence is 0 without a
+	// control.
 	Ratio, Control benchmath.Summary
 	// Rounds is the number of paired rounds, or 0 if the points have no rounds.
 	Rounds  int
@@ -62,6 +63,8 @@ type Judgement struct {
 // rounds. Its interval comes from order statistics, without assumptions about the distribution.
 // Without rounds, the ratio is the quotient of the medians, and its interval follows from the 97.5%
 // intervals of both.
+//
+// A quotient is +Inf if only its denominator is 0, and 1 if both parts are 0.
 func Judge(base, head, control []Point, minEffect float64) Judgement {
 	j := Judgement{Base: summary(values(base), confidence), Head: summary(values(head), confidence)}
 	var noise float64
@@ -74,7 +77,7 @@ func Judge(base, head, control []Point, minEffect float64) Judgement {
 	threshold := max(effect, noise)
 	lo, hi := math.Log(j.Ratio.Lo), math.Log(j.Ratio.Hi)
 	switch {
-	case !(j.Ratio.Lo > 0) || math.IsInf(hi, 0) || math.IsNaN(noise):
+	case math.IsInf(j.Ratio.Lo, -1) || math.IsNaN(noise):
 		j.Verdict, j.Why = Inconclusive, tooFew(j.Rounds > 0)
 	case lo > threshold:
 		j.Verdict = Slower
@@ -122,14 +125,30 @@ const confidenceOfEach = 1 - (1-confidence)/2
 // rounds. With rounds and a control, base is the geometric mean of base and control.
 func ratio(base, control, other []Point) (r benchmath.Summary, rounds int) {
 	if of := pair(base, control, other); of != nil {
-		return summary(of, confidence), len(of)
+		r = summary(of, confidence)
+		if math.IsNaN(r.Center) || math.IsInf(r.Center, 0) { // benchmath cannot interpolate infinite values
+			slices.Sort(of)
+			r.Center = (of[(len(of)-1)/2] + of[len(of)/2]) / 2
+		}
+		return r, len(of)
 	}
 	b, o := summary(values(base), confidenceOfEach), summary(values(other), confidenceOfEach)
-	r = benchmath.Summary{Center: o.Center / b.Center, Lo: o.Lo / b.Hi, Hi: o.Hi / b.Lo, Confidence: confidence}
-	if !(b.Lo > 0) || math.IsInf(o.Hi, 0) {
+	r = benchmath.Summary{
+		Center: quotient(o.Center, b.Center), Lo: quotient(o.Lo, b.Hi), Hi: quotient(o.Hi, b.Lo),
+		Confidence: confidence,
+	}
+	if math.IsInf(b.Lo, 0) || math.IsInf(o.Lo, 0) { // too few measurements
 		r.Lo, r.Hi = math.Inf(-1), math.Inf(1)
 	}
 	return r, 0
+}
+
+// quotient returns a/b, or 1 if both are 0.
+func quotient(a, b float64) float64 {
+	if a == b {
+		return 1
+	}
+	return a / b
 }
 
 // pair returns the ratio of the medians for each round that all series have, or nil if a point has
@@ -147,7 +166,7 @@ func pair(base, control, other []Point) []float64 {
 	var ratios []float64
 	for round, values := range b {
 		if o[round] != nil && c[round] != nil {
-			ratios = append(ratios, median(o[round])/math.Sqrt(median(values)*median(c[round])))
+			ratios = append(ratios, quotient(median(o[round]), math.Sqrt(median(values)*median(c[round]))))
 		}
 	}
 	return ratios

@@ -163,3 +163,42 @@ func TestRatioOfMedians(t *testing.T) {
 	}
 	assert.Greater(t, inside, trials*95/100)
 }
+
+// Values may be 0, as counts of allocations are, and ratios may be infinite.
+func TestZeros(t *testing.T) {
+	inf := math.Inf(1)
+	points := func(paired bool, values ...float64) (p []Point) {
+		for i := range 10 {
+			p = append(p, Point{Value: values[i%len(values)]})
+			if paired {
+				p[i].Round = i + 1
+			}
+		}
+		return p
+	}
+	for _, test := range []struct {
+		base, head       []float64
+		paired, unpaired float64 // ratios
+		want             Verdict
+	}{
+		{[]float64{0}, []float64{0}, 1, 1, Same},
+		{[]float64{0}, []float64{7}, inf, inf, Slower},
+		{[]float64{7}, []float64{0}, 0, 0, Faster},
+		{[]float64{0, 0, 0, 0, 1}, []float64{7}, inf, inf, Slower},
+		{[]float64{0, 1}, []float64{1}, inf, 2, Inconclusive},
+		{[]float64{0, 1}, []float64{1, 0}, inf, 1, Inconclusive},
+		{[]float64{1, 1, 1, 1, 0}, []float64{1}, 1, 1, Inconclusive},
+	} {
+		j := Judge(points(true, test.base...), points(true, test.head...), nil, DefaultMinEffect)
+		assert.Equal(t, test.paired, j.Ratio.Center, "%v", test)
+		assert.Equal(t, 10, j.Rounds, "%v", test)
+		assert.Equal(t, test.want, j.Verdict, "%v: %s", test, j.Why)
+		j = Judge(points(false, test.base...), points(false, test.head...), nil, DefaultMinEffect)
+		assert.Equal(t, test.unpaired, j.Ratio.Center, "%v", test)
+		assert.Equal(t, test.want, j.Verdict, "%v: %s", test, j.Why)
+		assert.NotContains(t, j.Why, "too few")
+	}
+	zeros := points(true, 0)
+	assert.Equal(t, Slower, Judge(zeros, points(true, 7), zeros, DefaultMinEffect).Verdict)
+	assert.Equal(t, Inconclusive, Judge(zeros, zeros, points(true, 7), DefaultMinEffect).Verdict, "the control")
+}

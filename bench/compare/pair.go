@@ -21,6 +21,9 @@ type Binary struct{ Path, Dir string }
 type PairOptions struct {
 	// Bench selects the benchmarks, as for go test -bench.
 	Bench string
+	// Metric, if not empty, is the unit of a later comparison. A benchmark that the binaries have in
+	// common must report it.
+	Metric string
 	// Short selects the quick subset.
 	Short bool
 	// Rounds is the number of rounds. In a round, every benchmark runs Passes times in each series.
@@ -43,18 +46,25 @@ type Runs struct {
 // A round of a benchmark has several passes. Each pass runs every series in a new process, so the
 // placement of data in memory is part of the noise. The order changes from pass to pass, so every
 // series runs first, second and last equally often.
+//
+// Before the rounds, Interleave runs every benchmark once. It returns an error if the binaries have
+// no selected benchmark, or none with o.Metric, in common.
 func Interleave(ctx context.Context, base, head Binary, o PairOptions) (*Runs, error) {
-	list, err := o.list(ctx, base)
+	baseOnce, err := o.once(ctx, base)
 	if err != nil {
 		return nil, fmt.Errorf("the base: %w", err)
 	}
-	others, err := o.list(ctx, head)
+	headOnce, err := o.once(ctx, head)
 	if err != nil {
 		return nil, fmt.Errorf("the head: %w", err)
 	}
+	list, others := names(baseOnce), names(headOnce)
 	list = slices.DeleteFunc(list, func(name string) bool { return !slices.Contains(others, name) })
 	if len(list) == 0 {
 		return nil, fmt.Errorf("base and head have no benchmark in common that matches %q", o.Bench)
+	}
+	if o.Metric != "" && !bothReport(baseOnce, headOnce, o.Metric) {
+		return nil, NothingInCommon(baseOnce, headOnce, o.Metric)
 	}
 	runs := &Runs{}
 	series := []struct {
@@ -97,11 +107,11 @@ func Interleave(ctx context.Context, base, head Binary, o PairOptions) (*Runs, e
 	return runs, nil
 }
 
-// list runs the selected benchmarks of a binary once and returns their names. The runs also fill
-// the cache of checkpoints.
-func (o PairOptions) list(ctx context.Context, b Binary) ([]string, error) {
+// once runs the selected benchmarks of a binary once, which tells their names and units. The runs
+// also fill the cache of checkpoints.
+func (o PairOptions) once(ctx context.Context, b Binary) ([]bench.Result, error) {
 	_, results, err := b.run(ctx, o.Bench, "1x", o.Short)
-	return names(results), err
+	return results, err
 }
 
 // run runs the matching benchmarks and returns their output and results.

@@ -2,9 +2,11 @@ package compare
 
 import (
 	"context"
+	"math"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"testing"
 	"time"
 
@@ -73,8 +75,8 @@ func TestInterleave(t *testing.T) {
 	assert.Equal(t, 1, runs.Head[0].Round())
 	assert.Equal(t, 10, runs.Head[9].Round())
 
-	rows, missing := Compare(runs.Base, runs.Head, runs.Control, "", DefaultMinEffect)
-	assert.Empty(t, missing, "a benchmark that only one revision has does not run")
+	rows, notes := Compare(runs.Base, runs.Head, runs.Control, "", DefaultMinEffect)
+	assert.Empty(t, notes, "a benchmark that only one revision has does not run")
 	require.Len(t, rows, 1)
 	assert.Equal(t, "Work", rows[0].Name)
 	assert.Equal(t, "sec/op", rows[0].Unit)
@@ -94,6 +96,14 @@ func TestInterleave(t *testing.T) {
 	}
 	require.NoError(t, remove())
 	assert.Equal(t, before, worktrees(t))
+
+	// A metric that no benchmark reports is an error before the rounds.
+	o.Metric, o.Progress = "GB/s", func(int, int, string) { t.Error("a round begins") }
+	_, err = Interleave(t.Context(), head, head, o)
+	require.ErrorContains(t, err, "no benchmark with the metric GB/s in common: choose --metric sec/op")
+	o.Metric, o.Progress, o.Rounds = "ns/op", nil, 1
+	_, err = Interleave(t.Context(), head, head, o)
+	require.NoError(t, err, "sec/op is ns/op in files")
 
 	o.Bench = "Nothing"
 	_, err = Interleave(t.Context(), head, head, o)
@@ -137,8 +147,8 @@ func TestCompareMetrics(t *testing.T) {
 	head := append(series("Kernel", map[string]float64{"sec/op": 3, "cpu-sec/op": 2, "pct-peak": 88}),
 		series("Job", map[string]float64{"sec/op": 2, "pct-peak": 80, "queries/s": 50})...)
 	head = append(head, series("Other", map[string]float64{"sec/op": 2})...)
-	rows, missing := Compare(base, head, nil, "", DefaultMinEffect)
-	assert.Equal(t, []string{"Other"}, missing)
+	rows, notes := Compare(base, head, nil, "", DefaultMinEffect)
+	assert.Equal(t, []string{"Other has results in only one of the two sets"}, notes)
 	require.Len(t, rows, 2)
 	assert.Equal(t, "pct-peak", rows[0].Unit, "disturbances change a kernel's share least")
 	assert.Equal(t, Faster, rows[0].Verdict, "more is better")
@@ -146,7 +156,8 @@ func TestCompareMetrics(t *testing.T) {
 	assert.InDelta(t, 80./88, rows[0].Ratio.Center, 1e-9)
 	assert.Equal(t, "sec/op", rows[1].Unit)
 	assert.Equal(t, Slower, rows[1].Verdict)
-	rows, _ = Compare(base, head, nil, "queries/s", DefaultMinEffect)
+	rows, notes = Compare(base, head, nil, "queries/s", DefaultMinEffect)
+	assert.Contains(t, notes, "left out, because they have no queries/s: Kernel")
 	require.Len(t, rows, 1)
 	assert.Equal(t, Slower, rows[0].Verdict)
 	assert.InDelta(t, 2, rows[0].Ratio.Center, 1e-9)
@@ -188,17 +199,51 @@ func TestCompareThreads(t *testing.T) {
 		return list
 	}
 	base, head := results(1, 1, 2), results(2, 2)
-	rows, missing := Compare(base, head, results(1, 2), "", DefaultMinEffect)
+	rows, notes := Compare(base, head, results(1, 2), "", DefaultMinEffect)
 	require.Len(t, rows, 1)
 	assert.Equal(t, "Job-2", rows[0].Name)
 	assert.InDelta(t, 2, rows[0].Ratio.Center, 1e-9)
 	assert.InDelta(t, 1, rows[0].Control.Center, 1e-9)
-	assert.Equal(t, []string{"Job-1"}, missing)
+	assert.Equal(t, []string{"Job-1 has results in only one of the two sets"}, notes)
 	assert.Equal(t, "Job", base[0].Name, "the argument is unchanged")
 	assert.Equal(t, []Difference{{"threads", "1 or 2", "2"}}, Differences(base, head))
 
-	rows, missing = Compare(results(1, 2), results(1, 4), nil, "", DefaultMinEffect)
+	rows, notes = Compare(results(1, 2), results(1, 4), nil, "", DefaultMinEffect)
 	require.Len(t, rows, 1)
 	assert.Equal(t, "Job", rows[0].Name)
-	assert.Empty(t, missing)
+	assert.Empty(t, notes)
+}
+
+// A set may lack a unit, and values may be unusable. Notes name what the comparison leaves out.
+func TestCompareNotes(t *testing.T) {
+	set := func(name string, unit string, values ...float64) (list []bench.Result) {
+		for _, v := range values {
+			list = append(list, bench.Result{Name: name, Values: map[string]float64{unit: v, "sec/op": 1}})
+		}
+		return list
+	}
+	zeros := set("A", "B/op", make([]float64, 7)...)
+	one, both := set("A", "B/op", 1), slices.Concat(set("A", "B/op", 1), set("B", "B/op", 1))
+	for _, test := range []struct {
+		metric              string
+		base, head, control []bench.Result
+		rows                int
+		notes               []string
+	}{
+		{"B/op", zeros, zeros, nil, 1, nil},
+		{"B/op", one, set("A", "allocs/op", 1), nil, 0, []string{"A has B/op in only one of the two sets"}},
+		{"B/op", set("A", "B/op", 1, -1, math.NaN()), set("A", "B/op", 1, math.Inf(1)), nil, 1, []string{
+			"A: ignored 3 results whose B/op is negative or not finite",
+		}},
+		{"GB/s", set("A", "GB/s", 1, 0), set("A", "GB/s", 1), nil, 1, []string{
+			"A: ignored 1 result whose GB/s is not positive and finite",
+		}},
+		{"", both, both, set("B", "B/op", 1), 2, []string{
+			"A has no sec/op in the control, so its verdict does not consider noise",
+		}},
+	} {
+		rows, notes := Compare(test.base, test.head, test.control, test.metric, DefaultMinEffect)
+		assert.Len(t, rows, test.rows, test.notes)
+		assert.Equal(t, test.notes, notes)
+	}
 }

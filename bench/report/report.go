@@ -15,10 +15,12 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
 	"github.com/mquine/mquine/bench"
+	"github.com/mquine/mquine/internal/compressed"
 	"github.com/mquine/mquine/internal/plot"
 	"github.com/mquine/mquine/internal/text"
 )
@@ -28,10 +30,13 @@ var pageText string
 
 var page = template.Must(template.New("page").Parse(pageText))
 
-// class holds the results from comparable machines (bench.Machine.Class).
+// class holds comparable results: from one folder (bench.Machine.Class) and with the same processor
+// features.
 type class struct {
 	name    string
 	commits []*commit // oldest first
+	// variant describes the features if the folder has results with several sets of features.
+	variant string
 }
 
 // commit holds the results of one commit. The results of a comparison with rivals, which the same
@@ -39,13 +44,17 @@ type class struct {
 type commit struct {
 	id, time string
 	rivals   string // the file of the comparison, or ""
+	features string // "" in results of earlier versions
 	config   map[string]string
 	// values are indexed by benchmark and unit.
 	values map[string]map[string][]float64
 }
 
+// ErrNoResults means that a folder contains no results.
+var ErrNoResults = errors.New("there are no results")
+
 // Write reads the results in dir, which contains a folder for each class of machines, and writes
-// the page.
+// the page. Without results, it returns ErrNoResults.
 func Write(ctx context.Context, w io.Writer, dir string) error {
 	classes, err := read(ctx, dir)
 	if err != nil {
@@ -75,23 +84,45 @@ func read(ctx context.Context, dir string) ([]class, error) {
 		if err != nil {
 			return nil, err
 		}
-		if len(commits) > 0 {
-			classes = append(classes, class{folder.Name(), commits})
-		}
+		classes = append(classes, byFeatures(folder.Name(), commits)...)
 	}
 	if len(classes) == 0 {
-		return nil, fmt.Errorf("there are no results in %s: run mquine bench run --results %s", dir, dir)
+		return nil, fmt.Errorf("%w in %s", ErrNoResults, dir)
 	}
 	return classes, nil
 }
 
-// readClass reads the results in a class's folder.
-func readClass(ctx context.Context, folder string) ([]*commit, error) {
-	files, err := fs.Glob(os.DirFS(folder), "*.txt")
-	if err != nil {
-		return nil, err
+// byFeatures divides the commits of a folder by processor features, the largest set first. Commits
+// without this information are a class only if there are several sets that they could belong to.
+func byFeatures(folder string, commits []*commit) (classes []class) {
+	sets := map[string][]*commit{}
+	for _, c := range commits {
+		sets[c.features] = append(sets[c.features], c)
 	}
-	byID := map[[2]string]*commit{}
+	known := slices.DeleteFunc(slices.Collect(maps.Keys(sets)), func(f string) bool { return f == "" })
+	if len(commits) > 0 && len(known) < 2 {
+		return []class{{name: folder, commits: commits}}
+	}
+	for _, features := range slices.SortedFunc(maps.Keys(sets), func(a, b string) int {
+		return cmp.Or(cmp.Compare(len(b), len(a)), cmp.Compare(a, b))
+	}) {
+		classes = append(classes, class{folder, sets[features], cmp.Or(features, "unknown features")})
+	}
+	return classes
+}
+
+// readClass reads the results in a class's folder, compressed or not.
+func readClass(ctx context.Context, folder string) ([]*commit, error) {
+	var files []string
+	for _, extension := range compressed.Extensions() {
+		some, err := fs.Glob(os.DirFS(folder), "*.txt"+extension)
+		if err != nil {
+			return nil, err
+		}
+		files = append(files, some...)
+	}
+	slices.Sort(files)
+	byID := map[[3]string]*commit{}
 	for _, name := range files {
 		if err := ctx.Err(); err != nil {
 			return nil, err
@@ -101,11 +132,11 @@ func readClass(ctx context.Context, folder string) ([]*commit, error) {
 			return nil, err
 		}
 		for _, r := range results {
-			at := commit{id: r.Config["commit"], time: nameTime(name)}
+			at := commit{id: r.Config["commit"], time: nameTime(name), features: r.Config["features"]}
 			if _, _, rival, _ := split(r.Name); rival != "" {
 				at.rivals = name
 			}
-			key := [2]string{at.id, at.rivals}
+			key := [3]string{at.id, at.rivals, at.features}
 			if byID[key] == nil {
 				at.values = map[string]map[string][]float64{}
 				byID[key] = &at
@@ -114,7 +145,8 @@ func readClass(ctx context.Context, folder string) ([]*commit, error) {
 		}
 	}
 	return slices.SortedFunc(maps.Values(byID), func(a, b *commit) int {
-		return cmp.Or(cmp.Compare(a.time, b.time), cmp.Compare(a.id, b.id), cmp.Compare(a.rivals, b.rivals))
+		return cmp.Or(cmp.Compare(a.time, b.time), cmp.Compare(a.id, b.id), cmp.Compare(a.rivals, b.rivals),
+			cmp.Compare(a.features, b.features))
 	}), nil
 }
 
@@ -152,7 +184,7 @@ func known(s string) string {
 // classView is a class as the page shows it.
 type classView struct {
 	ID                  string // prefix of the anchors
-	CPU, Tier, Threads  string
+	Title, Tier         string
 	Features            string // empty in old results
 	Commit, Ceiling     string
 	Measured, GoVersion string
@@ -243,12 +275,27 @@ func split(name string) (family, tier, rival, shape string) {
 	return parts[0], tier, rival, strings.Join(rest, " ")
 }
 
+// title names the processor, the number of threads and, if they distinguish the class from others of
+// the folder, the features.
+func (c class) title() string {
+	config := c.newest().config
+	threads := config["threads"] + " threads"
+	if n, err := strconv.Atoi(config["threads"]); err == nil {
+		threads = text.Plural(n, "thread")
+	}
+	title := config["cpu"] + ", " + threads
+	if c.variant != "" {
+		title += " (" + c.variant + ")"
+	}
+	return title
+}
+
 func (c class) view(number int) classView {
 	newest := c.newest()
 	v := classView{
-		ID: fmt.Sprintf("m%d", number), CPU: newest.config["cpu"], Tier: newest.config["tier"],
-		Threads: newest.config["threads"], Features: newest.config["features"],
-		Commit: short(newest.id), Ceiling: newest.config["ceiling"], Measured: newest.config["measured"],
+		ID: fmt.Sprintf("m%d", number), Title: c.title(), Tier: newest.config["tier"],
+		Features: newest.config["features"],
+		Commit:   short(newest.id), Ceiling: newest.config["ceiling"], Measured: newest.config["measured"],
 		GoVersion: newest.config["go"], Commits: c.revisions(),
 	}
 	names := c.names()

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/xml"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -14,6 +15,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/mquine/mquine/internal/compressed"
 )
 
 // write writes the results of a commit.
@@ -107,7 +110,7 @@ func TestRoofline(t *testing.T) {
 			}
 		}
 	}
-	c := class{"x", []*commit{{id: "a", values: values}}}
+	c := class{name: "x", commits: []*commit{{id: "a", values: values}}}
 	svg := string(c.roofline(c.names(), "avx2"))
 	svg, _, _ = strings.Cut(svg, "</svg>") // the wide form
 	assert.Equal(t, 4, strings.Count(svg, "<title>"), "four kernels")
@@ -130,11 +133,13 @@ func TestRivals(t *testing.T) {
 			values[name]["x-mquine"] = []float64{1.4, 1.5, 1.6, 1.45, 1.5, 1.55, 1.7}
 		}
 	}
-	c := class{"x", []*commit{{id: "a", values: values}}}
+	c := class{name: "x", commits: []*commit{{id: "a", values: values}}}
 	list := c.rivals(c.names())
 	require.Len(t, list, 1)
 	assert.Equal(t, "FB15k-237, ComplEx, d = 500: whole test split", list[0].Job)
 	assert.Equal(t, entry{Rival: "mquine", Time: "2.00 s", seconds: 2, Own: true}, list[0].Entries[0])
+	values["Evaluate/data=fb15k-237/model=complex/dim=500/rival=mquine"]["sec/op"] = []float64{1, 2, 2, 2, 2, 3}
+	assert.Equal(t, "1.00 s to 3.00 s (97%)", c.rivals(c.names())[0].Entries[0].Range, "as the result files say")
 	assert.Equal(t, "1.50× [1.40, 1.70]", list[0].Entries[1].Slowdown)
 	assert.Equal(t, []string{"OpenBLAS takes 1.5 times as long as mquine (one job)."}, headline(list))
 	assert.Contains(t, string(drawRivals(list)), ">1.50×<")
@@ -193,6 +198,48 @@ func TestOnlyRivals(t *testing.T) {
 	var page bytes.Buffer
 	require.NoError(t, Write(t.Context(), &page, filepath.Dir(class)))
 	assert.Contains(t, page.String(), "Some CPU, 2 threads")
+}
+
+// TestFeatures checks that the page never mixes results with different processor features, which one
+// folder may contain.
+func TestFeatures(t *testing.T) {
+	dir := t.TempDir()
+	folder := filepath.Join(dir, "some-cpu-1-threads")
+	require.NoError(t, os.Mkdir(folder, 0o777))
+	add := func(name, features string, ms int) {
+		text := "cpu: Some CPU\ntier: avx512\nthreads: 1\n# commit: aaaaaaaaaaaa\n"
+		if features != "" {
+			text += "features: " + features + "\n"
+		}
+		text += strings.Repeat(fmt.Sprintf("BenchmarkEvaluate/data=umls 1 %d000000 ns/op\n", ms), 3)
+		f, err := os.Create(filepath.Join(folder, name))
+		require.NoError(t, err)
+		defer f.Close()
+		require.NoError(t, compressed.Write(f, name, func(w io.Writer) error {
+			_, err := io.WriteString(w, text)
+			return err
+		}))
+	}
+	sections := func() (list []string) {
+		classes, err := read(t.Context(), dir)
+		require.NoError(t, err)
+		for _, c := range classes {
+			list = append(list, c.title())
+			for _, at := range c.commits {
+				list = append(list, fmt.Sprint(at.values["Evaluate/data=umls"]["sec/op"]))
+			}
+		}
+		return list
+	}
+	add("a.txt", "avx512,vnni,vbmi", 10)
+	assert.Equal(t, []string{"Some CPU, 1 thread", "[0.01 0.01 0.01]"}, sections())
+	add("b.txt", "", 20)
+	assert.Equal(t, []string{"Some CPU, 1 thread", "[0.02 0.02 0.02]", "[0.01 0.01 0.01]"}, sections())
+	add("c.txt.gz", "avx512", 40)
+	assert.Equal(t, []string{
+		"Some CPU, 1 thread (avx512,vnni,vbmi)", "[0.01 0.01 0.01]", "Some CPU, 1 thread (avx512)", "[0.04 0.04 0.04]",
+		"Some CPU, 1 thread (unknown features)", "[0.02 0.02 0.02]",
+	}, sections())
 }
 
 // TestCommittedRivals compares the page with README.md, which has the medians of the newest committed

@@ -30,13 +30,13 @@ type entry struct {
 	slowdown           estimate // relative to mquine
 }
 
-// estimate is a median with its interval. If there are too few values for an interval, lo and hi
-// equal mid.
-type estimate struct{ mid, lo, hi float64 }
+// estimate is a median with an interval, which contains the true median with the probability
+// confidence. If there are too few values for an interval, lo and hi equal mid.
+type estimate struct{ mid, lo, hi, confidence float64 }
 
 func newEstimate(values []float64) estimate {
 	s := summary(values)
-	e := estimate{s.Center, s.Lo, s.Hi}
+	e := estimate{s.Center, s.Lo, s.Hi, s.Confidence}
 	if math.IsInf(e.lo, 0) || math.IsInf(e.hi, 0) {
 		e.lo, e.hi = e.mid, e.mid
 	}
@@ -98,14 +98,14 @@ func (c class) rivals(names []string) []contest {
 			Rival: cmp.Or(rivalTitles[rival], rival), Own: rival == "mquine", Time: seconds(t.mid), seconds: t.mid,
 		}
 		if t.lo < t.hi {
-			e.Range = seconds(t.lo) + " to " + seconds(t.hi)
+			e.Range = fmt.Sprintf("%s to %s (%.0f%%)", seconds(t.lo), seconds(t.hi), 100*t.confidence)
 		}
 		if own := median(reference["sec/op"]); own > 0 && !e.Own {
 			// The median of the rounds' ratios is less noisy than the ratio of the medians.
 			if ratios := values["x-mquine"]; len(ratios) > 0 {
 				e.slowdown = newEstimate(ratios)
 			} else {
-				e.slowdown = estimate{t.mid / own, t.mid / own, t.mid / own}
+				e.slowdown = estimate{mid: t.mid / own, lo: t.mid / own, hi: t.mid / own}
 			}
 			e.Slowdown = e.slowdown.ratio()
 		}
@@ -184,7 +184,7 @@ func drawRivals(list []contest) template.HTML {
 	c := plot.Chart{
 		Title: "Time relative to mquine", Horizontal: true, Width: 800,
 		Y:    plot.Axis{Label: "slowdown vs mquine", Rules: []plot.Rule{{At: 1, Label: "mquine"}}},
-		Note: "Medians with 95% intervals over interleaved rounds. Longer bars are slower programs.",
+		Note: "Medians with intervals of at least 95% over interleaved rounds. Longer bars are slower programs.",
 	}
 	at := map[string]int{}
 	for _, x := range list {

@@ -29,10 +29,17 @@ type openBLAS struct {
 	name string
 }
 
+func loadOpenBLAS() (lib uintptr, err error) {
+	if lib, err = purego.Dlopen("libopenblas.so.0", purego.RTLD_NOW|purego.RTLD_GLOBAL); err != nil {
+		return 0, missing("OpenBLAS", "libopenblas0-pthread")
+	}
+	return lib, nil
+}
+
 func newOpenBLAS(j *job) (*openBLAS, error) {
-	lib, err := purego.Dlopen("libopenblas.so.0", purego.RTLD_NOW|purego.RTLD_GLOBAL)
+	lib, err := loadOpenBLAS()
 	if err != nil {
-		return nil, missing("OpenBLAS", "libopenblas0-pthread")
+		return nil, err
 	}
 	o := &openBLAS{job: j}
 	var setThreads func(int32)
@@ -65,15 +72,21 @@ type oneDNN struct {
 	calls chan func()
 }
 
-func newOneDNN(j *job) (*oneDNN, error) {
-	lib, err := purego.Dlopen("libdnnl.so.2", purego.RTLD_NOW|purego.RTLD_GLOBAL)
-	if err != nil {
-		return nil, missing("oneDNN", "libdnnl2")
+// loadOneDNN loads oneDNN and OpenMP, on whose threads it runs.
+func loadOneDNN() (lib, omp uintptr, err error) {
+	if lib, err = purego.Dlopen("libdnnl.so.2", purego.RTLD_NOW|purego.RTLD_GLOBAL); err != nil {
+		return 0, 0, missing("oneDNN", "libdnnl2")
 	}
-	// oneDNN runs on OpenMP's threads.
-	omp, err := purego.Dlopen("libgomp.so.1", purego.RTLD_NOW|purego.RTLD_GLOBAL)
+	if omp, err = purego.Dlopen("libgomp.so.1", purego.RTLD_NOW|purego.RTLD_GLOBAL); err != nil {
+		return 0, 0, missing("OpenMP", "libgomp1")
+	}
+	return lib, omp, nil
+}
+
+func newOneDNN(j *job) (*oneDNN, error) {
+	lib, omp, err := loadOneDNN()
 	if err != nil {
-		return nil, missing("OpenMP", "libgomp1")
+		return nil, err
 	}
 	o := &oneDNN{job: j}
 	var version func() *[3]int32

@@ -29,6 +29,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/mquine/mquine/kernel"
 	"github.com/mquine/mquine/model"
 )
 
@@ -92,8 +93,8 @@ the same loss and gradients. With --code FOLDER, a checkout of kbc or of Knowled
 ComplEx or RotatE in mquine and in that code.
 
 --all runs four models on each data set of the comparison or, with --data, on one data set. A table of all jobs
-follows. --all keeps the results of each job in --work, and does not measure a job twice for the same commit and
-options.`,
+follows. --all keeps the results of each job in --work, and does not measure a job twice for the same commit,
+processor, options and installed rivals. It always measures code with changes.`,
 		Args:          cobra.NoArgs,
 		SilenceUsage:  true,
 		SilenceErrors: true,
@@ -138,8 +139,7 @@ func (o *options) check() error {
 		return errors.New("--products must be float32, bf16 or bf16x2")
 	case o.products != "float32" && (!o.steps || o.code != ""):
 		return errors.New("--products must be float32, except with --steps and without --code")
-	case o.steps:
-	case o.all && !all || !o.all && !one:
+	case !o.steps && (o.all && !all || !o.all && !one):
 		return errors.New("give --data with --model and --dim or with --checkpoint, or give --all")
 	case o.model != "" && !slices.Contains(model.Names(), o.model):
 		return fmt.Errorf("--model %s: choose from %s", o.model, strings.Join(model.Names(), ", "))
@@ -222,6 +222,10 @@ func (o *options) measureAll(ctx context.Context, out io.Writer, jobs []row) err
 	if err := os.MkdirAll(results, 0o777); err != nil {
 		return err
 	}
+	settings, err := o.settings(ctx)
+	if err != nil {
+		return err
+	}
 	began := time.Now()
 	var done bytes.Buffer
 	show := io.MultiWriter(out, &done)
@@ -231,13 +235,14 @@ func (o *options) measureAll(ctx context.Context, out io.Writer, jobs []row) err
 		path := filepath.Join(results, strings.ReplaceAll(filepath.Base(r.String()), " ", "-")+".txt")
 		elapsed := time.Since(began).Round(time.Second)
 		fmt.Fprintf(o.log, "job %d of %d (%v), %s since the start\n", i+1, len(jobs), r, elapsed)
+		header := fmt.Sprintf("# job %v, %s\n", r, settings)
 		old, err := os.ReadFile(path)
-		if err == nil && !strings.HasSuffix(commit(), dirty) && strings.HasPrefix(string(old), o.settings()) {
+		if err == nil && isClean(commit()) && strings.HasPrefix(string(old), header) {
 			fmt.Fprintf(o.log, "already measured at this commit: remove %s to measure again\n", path)
 			show.Write(old)
 			continue
 		}
-		b := bytes.NewBufferString(o.settings())
+		b := bytes.NewBufferString(header)
 		err = o.measure(ctx, b)
 		if ctx.Err() != nil {
 			return ctx.Err()
@@ -263,8 +268,14 @@ func (o *options) measureAll(ctx context.Context, out io.Writer, jobs []row) err
 	return nil
 }
 
-// settings returns a comment that contains all that kept results depend on.
-func (o *options) settings() string {
-	return fmt.Sprintf("# job %v, commit %s, threads %d, rounds %d, budget %s, limit %d, rivals %s\n",
-		o.row, commit(), o.threads, o.rounds, o.budget, o.limit, strings.Join(o.rivals, ","))
+// settings describes what the results of a job depend on, except for the versions of the rivals.
+func (o *options) settings(ctx context.Context) (string, error) {
+	backends, err := kernel.Available()
+	if err != nil {
+		return "", err
+	}
+	rivals := slices.DeleteFunc(slices.Clone(o.rivals), func(name string) bool { return !o.installed(ctx, name) })
+	return fmt.Sprintf("commit %s, %s, %v, features %v, threads %d, rounds %d, budget %s, limit %d, rivals %s",
+		commit(), cpu(), backends[0].Tier, backends[0].Features, o.threads, o.rounds, o.budget, o.limit,
+		strings.Join(rivals, ",")), ctx.Err()
 }

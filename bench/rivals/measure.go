@@ -133,6 +133,20 @@ func enters(name string, j *job) bool {
 	return slices.Contains([]string{"mquine", "mquade", "complex", "distmult", "transe-l1", "rotate"}, j.row.model)
 }
 
+// installed reports whether the library of a rival can be loaded.
+func (o *options) installed(ctx context.Context, name string) bool {
+	var err error
+	switch name {
+	case "openblas":
+		_, err = loadOpenBLAS()
+	case "onednn":
+		_, _, err = loadOneDNN()
+	case "torch", "torch-unique":
+		_, err = findTorch(ctx, o.python)
+	}
+	return err == nil
+}
+
 func (o *options) newRival(ctx context.Context, name string, j *job) (rival, error) {
 	switch name {
 	case "gonum":

@@ -19,6 +19,7 @@ import (
 	"golang.org/x/perf/benchfmt"
 	"golang.org/x/perf/benchmath"
 
+	plural "github.com/mquine/mquine/internal/text"
 	"github.com/mquine/mquine/kernel"
 	"github.com/mquine/mquine/metrics"
 	"github.com/mquine/mquine/rank"
@@ -39,14 +40,15 @@ type results struct {
 	threads int
 }
 
-func newResults(tier kernel.Tier, threads int) *results {
+func newResults(b *kernel.Backend, threads int) *results {
 	r := &results{threads: threads}
 	r.writer = benchfmt.NewWriter(&r.Buffer)
 	r.set("goos", runtime.GOOS)
 	r.set("goarch", runtime.GOARCH)
 	r.set("pkg", "github.com/mquine/mquine/bench/rivals")
 	r.set("cpu", cpu())
-	r.set("tier", tier.String())
+	r.set("tier", b.Tier.String())
+	r.set("features", b.Features.String())
 	r.set("threads", fmt.Sprint(threads))
 	return r
 }
@@ -74,7 +76,7 @@ func (r *results) add(name, rival string, seconds float64, values ...benchfmt.Va
 
 // writeResults writes a table and every round of a job.
 func writeResults(out io.Writer, j *job, own []ownRound, field []*contestant) error {
-	r := newResults(j.backend.Tier, j.threads)
+	r := newResults(j.backend, j.threads)
 	for line := range strings.Lines(render(j, own, field)) {
 		fmt.Fprintf(r, "# %s", line)
 	}
@@ -146,10 +148,11 @@ func render(j *job, own []ownRound, field []*contestant) string {
 		kind = ", trained"
 	}
 	const format = "%s, %s d = %d%s: %d queries (%d distinct), %d candidates; " +
-		"%s, %s, %d threads; medians of %d rounds\n" +
+		"%s, %s, %s; medians of %s\n" +
 		"%s\nCandidate features are ready before the clock starts; mquine computes and packs them in %.2f s.\n"
 	return fmt.Sprintf(format, j.row.data, j.row.model, j.row.dim, kind, len(j.exact), len(j.queries), j.n,
-		cpu(), j.backend.Tier, j.threads, len(own), t.Render(), median(packs))
+		cpu(), j.backend.Tier, plural.Plural(j.threads, "thread"), plural.Plural(len(own), "round"), t.Render(),
+		median(packs))
 }
 
 // newTable returns an empty table. The columns with the given numbers contain numbers.
@@ -193,6 +196,11 @@ func median(x []float64) float64 {
 // dirty ends the revision if files were changed, as in bench.Machine.Commit.
 const dirty = "+dirty"
 
+// isClean reports whether a commit describes the code completely.
+func isClean(commit string) bool { return commit != unknown && !strings.HasSuffix(commit, dirty) }
+
+const unknown = "unknown"
+
 // commit returns the measured revision, with +dirty if files were changed, or "unknown".
 var commit = sync.OnceValue(func() string {
 	return git("describe", "--always", "--dirty="+dirty, "--abbrev=40", "--exclude=*")
@@ -209,7 +217,7 @@ func git(args ...string) string {
 	cmd.Env = append(os.Environ(), "TZ=UTC")
 	out, err := cmd.Output()
 	if err != nil {
-		return "unknown"
+		return unknown
 	}
 	return strings.TrimSpace(string(out))
 }

@@ -193,7 +193,7 @@ func TestTorchStep(t *testing.T) {
 	}
 	backends, err := kernel.Available()
 	require.NoError(t, err)
-	o := &options{threads: 2}
+	o := &options{threads: 2, products: "float32"}
 	err = o.checkStep(t.Context(), train.Machine{Backend: backends[0], Threads: 2})
 	if errors.As(err, new(missingError)) {
 		t.Skip(err)

@@ -19,6 +19,7 @@ import (
 
 	"golang.org/x/perf/benchfmt"
 
+	"github.com/mquine/mquine/internal/text"
 	"github.com/mquine/mquine/kernel"
 	"github.com/mquine/mquine/kg"
 	"github.com/mquine/mquine/kg/synth"
@@ -284,15 +285,15 @@ func processSeconds() float64 {
 
 // write writes the ratios as comments, and the result of every round.
 func (j *stepJob) write(out io.Writer, m train.Machine, about string, own, theirs []stepTime) error {
-	r := newResults(m.Backend.Tier, m.Threads)
+	r := newResults(m.Backend, m.Threads)
 	column := func(times []stepTime, of func(stepTime) float64) (x []float64) {
 		for _, t := range times {
 			x = append(x, of(t))
 		}
 		return x
 	}
-	fmt.Fprintf(r, "# %s: %s; %s, %s, %d threads; medians of %d rounds of %d steps\n",
-		j.name, j.step, cpu(), m.Backend.Tier, m.Threads, len(own), stepsPerRound)
+	fmt.Fprintf(r, "# %s: %s; %s, %s, %s; medians of %s of %d steps\n", j.name, j.step, cpu(), m.Backend.Tier,
+		text.Plural(m.Threads, "thread"), text.Plural(len(own), "round"), stepsPerRound)
 	for _, part := range []struct {
 		what string
 		of   func(stepTime) float64

@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -130,6 +131,9 @@ func TestCheckOptions(t *testing.T) {
 		"--data umls --model rotate --dim 8 --checkpoint c": "give --data",
 		"--all --checkpoint c":                              "give --data",
 		"--data umls --model unknown --dim 8 --trained":     "choose from",
+		"--steps --data umls --dim 8 --threads 0":           "must be positive",
+		"--steps --data umls --dim 8 --rounds 0":            "must be positive",
+		"--all --rounds 0":                                  "must be positive",
 	} {
 		require.ErrorContains(t, parse(t, args), want, args)
 	}
@@ -168,4 +172,40 @@ func TestMeasureAll(t *testing.T) {
 		require.NoError(t, err)
 		require.Contains(t, out.String(), string(kept))
 	}
+}
+
+// Kept results are used again only for the same clean commit, processor and rivals.
+func TestKeptResults(t *testing.T) {
+	before := commit
+	t.Cleanup(func() { commit = before })
+	o := small(t, "", 0)
+	var log bytes.Buffer
+	o.log, o.rounds, o.python = &log, 1, filepath.Join(o.work, "python")
+	o.rivals = []string{"plain", "torch"}
+	o.threads = 1
+	measured := func(revision string) bool {
+		t.Helper()
+		log.Reset()
+		commit = func() string { return revision }
+		var out bytes.Buffer
+		require.NoError(t, o.measureAll(t.Context(), &out, []row{{data: o.data, model: "complex", dim: 6}}))
+		require.Contains(t, out.String(), "1 thread; medians of 1 round\n")
+		return !strings.Contains(log.String(), "already measured")
+	}
+	require.True(t, measured("0123"))
+	require.False(t, measured("0123"))
+	for _, other := range []string{"4567", "unknown", "unknown", "0123+dirty", "0123+dirty", "0123"} {
+		require.True(t, measured(other), other)
+	}
+
+	without, err := o.settings(t.Context())
+	require.NoError(t, err)
+	require.True(t, strings.HasSuffix(without, ", rivals plain"), without)
+	require.NoError(t, os.WriteFile(o.python, []byte("#!/bin/sh\n"), 0o777))
+	with, err := o.settings(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, without+",torch", with)
+	backends, err := kernel.Available()
+	require.NoError(t, err)
+	require.Contains(t, with, fmt.Sprintf("%v, features %v", backends[0].Tier, backends[0].Features))
 }

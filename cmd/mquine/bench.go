@@ -21,10 +21,13 @@ func newBenchCommand() *cobra.Command {
 		Long: `Run, compare and report benchmarks of kernels and whole jobs.
 
 Results are in the Go benchmark format, which benchstat and other tools also
-read. Benchmark names contain key=value pairs. Two units relate a rate to a
+read. Benchmark names contain key=value pairs. Four units relate a rate to a
 ceiling of this machine, measured in the same run:
 
   pct-peak       percent of the rate of the same operations on registers alone
+  pct-fma        percent of the rate of float32 multiply-adds, for products in
+                 bfloat16
+  pct-clock      pct-peak or pct-fma of a training step by wall-clock time
   pct-bandwidth  percent of the rate at which memory can be read
 
 docs/benchmarks.md explains how to read and compare results.`,

@@ -2,7 +2,6 @@ package main
 
 import (
 	"bytes"
-	"cmp"
 	"errors"
 	"fmt"
 	"math"
@@ -41,9 +40,10 @@ const verdictHelp = `Verdicts:
                   within the minimum effect
   inconclusive    anything else
 The control is a second measurement of the base. Every ratio compares times, or
-amounts such as B/query, so a larger ratio is slower. By default, kernels on one
-thread are compared by their share of the ceiling (pct-peak) or by processor
-time (cpu-sec/op), and other benchmarks by wall time (sec/op).`
+amounts such as B/query, so a larger ratio is slower. An amount that rises from
+0 has a verdict but no ratio. By default, kernels on one thread are compared by
+their share of the ceiling (pct-peak) or by processor time (cpu-sec/op), and
+other benchmarks by wall time (sec/op).`
 
 func newBenchCompareCommand() *cobra.Command {
 	var (
@@ -95,15 +95,13 @@ machine between the two runs.`,
 
 // print prints the table of verdicts.
 func (c comparing) print(cmd *cobra.Command, base, head, control []bench.Result) error {
-	rows, missing := compare.Compare(base, head, control, c.metric, c.minEffect)
+	rows, left := compare.Compare(base, head, control, c.metric, c.minEffect)
 	if len(rows) == 0 {
-		what := "no benchmark"
-		advice := ""
-		if units := compare.Units(base, head); len(units) > 0 {
-			what += " with the metric " + cmp.Or(c.metric, "sec/op")
-			advice = ": choose --metric " + strings.Join(units, " or ")
-		}
-		return fmt.Errorf("nothing to compare: the two sets of results have %s in common%s", what, advice)
+		return compare.NothingInCommon(base, head, c.metric)
+	}
+	if len(control) > 0 && !slices.ContainsFunc(rows, func(r compare.Row) bool { return r.Control.Confidence > 0 }) {
+		return errors.New("the control has no benchmark and metric in common with the other two sets: " +
+			"give a second measurement of OLD, or leave out --control")
 	}
 	table, reasons := c.table(rows)
 	if err := table.Write(cmd.OutOrStdout(), text.FormatTable); err != nil {
@@ -113,8 +111,8 @@ func (c comparing) print(cmd *cobra.Command, base, head, control []bench.Result)
 	for i, reason := range reasons {
 		fmt.Fprintf(&notes, "[%d] %s\n", i+1, reason)
 	}
-	for _, name := range missing {
-		printLine(&notes, "%s has results in only one of the two sets", name)
+	for _, note := range left {
+		printLine(&notes, "%s", note)
 	}
 	for _, d := range compare.Differences(base, head) {
 		printNote(&notes, "base and head differ in %s (%s, %s), so changes need not come from the code",
@@ -169,7 +167,7 @@ func (c comparing) table(rows []compare.Row) (table *text.Table, reasons []strin
 			continue
 		}
 		control := "-"
-		if r.Control.Center > 0 {
+		if r.Control.Confidence > 0 {
 			control = change(r.Control)
 		}
 		table.AppendRow([]any{
@@ -202,6 +200,8 @@ func withoutParts(name string, parts []string) string {
 // inUnit returns the median of s, which is in the given unit, as text.
 func inUnit(s benchmath.Summary, unit string) string {
 	switch {
+	case s.Center == 0:
+		return "0"
 	case strings.HasSuffix(unit, "sec/op"):
 		return clock(s.Center)
 	case strings.HasPrefix(unit, "pct-"):
@@ -211,9 +211,10 @@ func inUnit(s benchmath.Summary, unit string) string {
 }
 
 // spread returns, as text, the larger distance from the median of s to an end of its interval, in
-// percent of the median. It returns "" if there are too few measurements for an interval.
+// percent of the median. It returns "" if there are too few measurements for an interval, or if the
+// median is 0.
 func spread(s benchmath.Summary) string {
-	if !(s.Lo > 0) || math.IsInf(s.Hi, 0) {
+	if s.Center == 0 || math.IsInf(s.Lo, 0) || math.IsInf(s.Hi, 0) {
 		return ""
 	}
 	return fmt.Sprintf(" ± %.0f%%", 100*math.Max(s.Hi-s.Center, s.Center-s.Lo)/s.Center)
@@ -234,10 +235,13 @@ func clock(seconds float64) string {
 }
 
 // change formats a ratio and its interval as changes in percent. It omits the interval if there are
-// too few measurements.
+// too few measurements or if an end is infinite, and returns "-" for an infinite ratio.
 func change(s benchmath.Summary) string {
 	of := func(r float64) string { return fmt.Sprintf("%+.1f%%", 100*(r-1)) }
-	if !(s.Lo > 0) || math.IsInf(s.Hi, 0) {
+	switch {
+	case math.IsInf(s.Center, 0):
+		return "-"
+	case math.IsInf(s.Lo, 0) || math.IsInf(s.Hi, 0):
 		return of(s.Center)
 	}
 	return fmt.Sprintf("%s [%s, %s]", of(s.Center), of(s.Lo), of(s.Hi))

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -21,7 +22,9 @@ func newBenchPairCommand() *cobra.Command {
 		head string
 		pkg  = "bench"
 		out  string
-		o    = compare.PairOptions{Rounds: 20, Passes: 6, Time: time.Second}
+		// The parts of a pattern of go test -bench are regular expressions, and so is the whole.
+		match = pattern{regexp.MustCompile(".")}
+		o     = compare.PairOptions{Rounds: 20, Passes: 6, Time: time.Second}
 	)
 	cmd := &cobra.Command{
 		Use:   "pair --base REVISION",
@@ -36,7 +39,7 @@ changing order.
 
 ` + verdictHelp,
 		Example: `  mquine bench pair --base HEAD~1 --bench Panel
-  mquine bench pair --base main --head my-branch --bench Evaluate/.*small
+  mquine bench pair --base main --head my-branch --bench 'Evaluate/.*small'
   mquine bench pair --base main --rounds 40 --out results`,
 		Args: noArgs,
 		PreRunE: func(*cobra.Command, []string) error {
@@ -49,6 +52,7 @@ changing order.
 			if err := checkKept(out); err != nil {
 				return err
 			}
+			o.Bench, o.Metric = match.String(), c.metric
 			runs, err := pairRevisions(cmd, base, head, pkg, o)
 			if err != nil {
 				if out != "" {
@@ -67,7 +71,7 @@ changing order.
 	flags := cmd.Flags()
 	flags.StringVar(&base, "base", "", "git `REVISION` to compare with")
 	flags.StringVar(&head, "head", "", "git `REVISION` to compare (default: the working tree)")
-	flags.StringVar(&o.Bench, "bench", ".", "run benchmarks that match `REGEXP`, as in go test -bench")
+	flags.Var(&match, "bench", "run benchmarks that match `REGEXP`, as in go test -bench")
 	flags.BoolVar(&o.Short, "quick", false, "run only the quick subset")
 	flags.Var(positive{&o.Rounds, 0}, "rounds", fmt.Sprintf("number of rounds, at least %d", minRounds))
 	flags.Var(positive{&o.Passes, 100}, "passes", "number of passes per round")

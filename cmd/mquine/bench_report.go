@@ -2,6 +2,8 @@ package main
 
 import (
 	"bytes"
+	"errors"
+	"fmt"
 	"path/filepath"
 
 	"github.com/spf13/cobra"
@@ -21,13 +23,18 @@ every benchmark over the commits.
 
 The page is one file without scripts, fonts or network access. It supports light
 and dark mode and small screens. Each class of machine has its own section,
-because results of different machines are not comparable.`,
+because results of different machines are not comparable. Results with different
+processor features (MQUINE_CPU) also have a section each.`,
 		Example: `  mquine bench report
   mquine bench report --results bench/results --out report.html`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			var page bytes.Buffer
-			if err := report.Write(cmd.Context(), &page, results); err != nil {
+			err := report.Write(cmd.Context(), &page, results)
+			if errors.Is(err, report.ErrNoResults) {
+				return fmt.Errorf("%w: run %s", err, shellCommand("mquine", "bench", "run", "--results", results))
+			}
+			if err != nil {
 				return err
 			}
 			return writeFile(cmd, out, page.Bytes())

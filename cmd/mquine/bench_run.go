@@ -35,7 +35,7 @@ benchmarks have run.
 The command makes the graphs and checkpoints that the benchmarks need, which
 takes up to a minute. It keeps the checkpoints in your cache.`,
 		Example: `  mquine bench run --quick
-  mquine bench run --bench Panel.*compare=dot --count 10 --results bench/results`,
+  mquine bench run --bench 'Panel.*dot' --count 10 --results bench/results`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			o.Match = match.Regexp

@@ -79,6 +79,33 @@ Changes are in time (medians of unpaired results), with 95% intervals. Minimum e
 `, o.stdout)
 }
 
+// A benchmark that stops or begins to allocate has no ratio of amounts, but it has a verdict. A control
+// must contain one of the benchmarks.
+func TestBenchCompareZeros(t *testing.T) {
+	file := func(lines ...string) string { return resultsFile(t, strings.Repeat(strings.Join(lines, ""), 10)) }
+	allocs := func(name string, n int) string {
+		return fmt.Sprintf("Benchmark%s-2 1 9 ns/op %d allocs/op\n", name, n)
+	}
+	old := file(allocs("A", 0), allocs("B", 3), allocs("C", 0), allocs("D", 5), "BenchmarkE 1 9 ns/op\n")
+	head := file(allocs("A", 7), allocs("B", 3), allocs("C", 0), allocs("D", 0), "BenchmarkE 1 9 ns/op\n")
+	o := succeed(t, "bench", "compare", old, head, "--metric", "allocs/op", "--control", file(allocs("A", 0)))
+	assert.Equal(t, `benchmark   base   head                      change  verdict
+A              0  7.000                           -  slower
+B          3.000  3.000        +0.0% [+0.0%, +0.0%]  same
+C              0      0        +0.0% [+0.0%, +0.0%]  same
+D          5.000      0  -100.0% [-100.0%, -100.0%]  faster
+B has no allocs/op in the control, so its verdict does not consider noise
+C has no allocs/op in the control, so its verdict does not consider noise
+D has no allocs/op in the control, so its verdict does not consider noise
+left out, because they have no allocs/op: E
+
+1 faster, 1 slower, 2 same, 0 inconclusive
+Changes are in allocs/op (medians of unpaired results), with 95% intervals. Minimum effect: 2%.
+`, o.stdout)
+	mquine(t, "bench", "compare", old, head, "--control", file(allocs("F", 0))).requireSentence(t, exitFailed,
+		"the control has no benchmark and metric in common")
+}
+
 // TestBenchCompareMachines compares results of different machines, which a note below the table names.
 func TestBenchCompareMachines(t *testing.T) {
 	file := func(cpu, features string, threads int, units string) string {
@@ -141,14 +168,17 @@ func TestBenchReport(t *testing.T) {
 	require.NoError(t, err)
 	assert.Contains(t, string(html), "</html>")
 	assert.Equal(t, string(html), succeed(t, "bench", "report", "--results", results, "--out", "-").stdout)
-	mquine(t, "bench", "report", "--results", filepath.Join(results, "none")).requireSentence(t, exitFailed,
-		"there are no results in")
+	mquine(t, "bench", "report", "--results", filepath.Join(results, "no ne")).requireSentence(t, exitFailed,
+		": run mquine bench run --results '"+filepath.Join(results, "no ne")+"'")
 }
 
 func TestBenchPair(t *testing.T) {
 	mquine(t, "bench", "pair").requireSentence(t, exitUsage, "--base is missing")
 	mquine(t, "bench", "pair", "--base", "HEAD", "--rounds", "9").requireSentence(t, exitUsage,
 		"must be at least 10 for a useful interval")
+	o := mquine(t, "bench", "pair", "--base", "HEAD", "--bench", "(")
+	o.requireSentence(t, exitUsage, `--bench "(": not a regular expression`)
+	assert.NotContains(t, o.stderr, "building")
 	results := filepath.Join(t.TempDir(), "base.txt")
 	require.NoError(t, os.Mkdir(results, 0o777))
 	mquine(t, "bench", "pair", "--base", "no-such-revision", "--out", filepath.Dir(results)).

@@ -43,6 +43,14 @@ func addProfiling(root *cobra.Command) {
 	}
 }
 
+// checkProfiling returns an error if --profile-dir has no effect.
+func checkProfiling(cmd *cobra.Command) error {
+	if cmd.Flag("profile-dir").Changed && !cmd.Flag("profile").Changed {
+		return errors.New("--profile-dir needs --profile: name the kind of profile, as in --profile cpu")
+	}
+	return nil
+}
+
 // profileOutputs returns the file of --profile, or nothing without the flag.
 func profileOutputs(cmd *cobra.Command) []output {
 	kind, ok := profileKinds[cmd.Flag("profile").Value.String()]
@@ -92,7 +100,7 @@ func profiled(cmd *cobra.Command, args []string, work func() error) (err error) 
 	if wrong := os.Rename(made, path); wrong != nil {
 		return errors.Join(err, fmt.Errorf("cannot write the profile: %w", wrong))
 	}
-	printLine(cmd.ErrOrStderr(), "profile: %s %s", kind.tool, path)
+	printLine(cmd.ErrOrStderr(), "profile: %s %s", kind.tool, shellCommand(path))
 	return err
 }
 

@@ -22,16 +22,18 @@ func pprofTags(t *testing.T, path string) string {
 func TestProfile(t *testing.T) {
 	w := newWorkplace(t)
 	eval := []string{"eval", w.model, "--data", w.data}
+	mquine(t, append(eval, "--profile-dir", w.path("unused"))...).requireSentence(t, exitUsage,
+		"--profile-dir needs --profile")
 	plain := succeed(t, eval...)
 	for kind, tool := range map[string]string{
 		"cpu": "go tool pprof cpu.pprof", "mem": "go tool pprof mem.pprof",
 		"block": "go tool pprof block.pprof", "trace": "go tool trace trace.out",
 	} {
-		dir := w.path("profiles", kind)
+		dir := w.path("my profiles", kind)
 		o := succeed(t, append(eval, "--profile", kind, "--profile-dir", dir)...)
 		assert.Equal(t, plain.stdout, o.stdout)
 		program, file := tool[:strings.LastIndex(tool, " ")], tool[strings.LastIndex(tool, " ")+1:]
-		assert.Contains(t, o.stderr, "profile: "+program+" "+filepath.Join(dir, file)+"\n")
+		assert.Contains(t, o.stderr, "profile: "+program+" '"+filepath.Join(dir, file)+"'\n")
 		requireFiles(t, dir, file)
 	}
 }

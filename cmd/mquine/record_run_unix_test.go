@@ -135,6 +135,42 @@ func TestRecordRun(t *testing.T) {
 	assert.Regexp(t, `^record-run: runs/families/run\.json is missing, so the options are not compared, .*\n$`, stderr)
 }
 
+// The commit of a record is the one that mquine was built from. If the build does not know it, it is
+// the commit of the working tree. Changes have a mark in both cases.
+func TestRecordRunCommit(t *testing.T) {
+	r := newRecorder(t)
+	require.NoError(t, os.WriteFile(r.path("code"), nil, 0o644))
+	r.git(t, "add", "code")
+	commit := r.commit(t)
+	require.NoError(t, os.WriteFile(r.path("code"), []byte("changed"), 0o644))
+	options := []string{"small", "--dim", "4", "--batch", "256", "--epochs", "1"}
+	record := func(name string) (got runRecord) {
+		t.Helper()
+		o := r.script(t, append([]string{"families", name}, options...)...)
+		require.Zero(t, o.status, o.stderr)
+		require.NoError(t, json.Unmarshal([]byte(o.stdout), &got), o.stdout)
+		return got
+	}
+	assert.Equal(t, commit+"+changes", record("tree").Commit)
+
+	real := must1(os.Executable())
+	require.NoError(t, os.Remove(r.path("bin/mquine")))
+	for revision, want := range map[string]string{
+		strings.Repeat("0123456789", 4):         "012345678901",
+		strings.Repeat("abc0", 10) + "+changes": "abc0abc0abc0+changes",
+	} {
+		program := "#!/bin/sh\nif [ \"$1\" = version ]; then echo 'mquine (devel) " + revision +
+			", go1.26, linux/amd64'; else exec '" + real + "' \"$@\"; fi\n"
+		require.NoError(t, os.WriteFile(r.path("bin/mquine"), []byte(program), 0o755))
+		assert.Equal(t, want, record("built-"+want[:4]).Commit)
+	}
+
+	t.Setenv("THREADS", "x")
+	o := r.run(t, options[1:]...)
+	assert.Equal(t, 1, o.status)
+	assert.Equal(t, "record-run: THREADS is 'x': give a number of threads from 1 up\n", o.stderr)
+}
+
 // The script continues a run that was stopped before its first epoch, and says so if a folder is not
 // a run.
 func TestRecordRunFolder(t *testing.T) {

@@ -124,6 +124,9 @@ func markWork(cmd *cobra.Command) {
 	switch work := cmd.RunE; {
 	case !cmd.HasSubCommands() && work != nil:
 		cmd.RunE = func(cmd *cobra.Command, args []string) error {
+			if err := checkProfiling(cmd); err != nil {
+				return err
+			}
 			err := checkOutputs(cmd, args)
 			if err == nil {
 				err = profiled(cmd, args, func() error { return work(cmd, args) })

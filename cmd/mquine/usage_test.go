@@ -187,6 +187,7 @@ func TestHelp(t *testing.T) {
 		assert.Empty(t, o.stderr)
 		assert.NotEmpty(t, cmd.Short, cmd.CommandPath())
 		assert.NotEmpty(t, cmd.Long, cmd.CommandPath())
+		assert.NotRegexp(t, `(?m)(^| )[^ '"]*[*?[(]`, cmd.Example, "zsh and fish need quotes around patterns")
 		for line := range strings.Lines(o.stdout) {
 			assert.LessOrEqual(t, utf8.RuneCountInString(strings.TrimSuffix(line, "\n")), helpWidth, line)
 		}
