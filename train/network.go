@@ -38,8 +38,8 @@ func newNetworkStep(
 
 // begin allocates the memory for a step.
 func (n *networkStep) begin(w *workload, entityWidth, relationSize int) {
-	size(&n.anchors, len(w.queries), entityWidth)
-	size(&n.dRelations, len(w.queries), relationSize)
+	n.anchors.Resize(len(w.queries), entityWidth)
+	n.dRelations.Resize(len(w.queries), relationSize)
 	n.dropout.epoch, n.dropout.step = w.epoch, w.step
 }
 

@@ -129,10 +129,10 @@ func lossBlocks(c *recipe.Recipe, t model.Training) int {
 
 // begin allocates the memory for a step and returns the parameter rows that the step uses.
 func (s *stepper) begin(w *workload) usedRows {
-	size(&s.phi, len(w.rows), s.towers.Width)
-	size(&s.dPhi, w.denseRows(), s.towers.Width)
-	size(&s.psi, len(w.queries), s.towers.PsiWidth())
-	size(&s.dPsi, len(w.queries), max(s.towers.PsiWidth(), s.tables[0].width)) // see dAnchor
+	s.phi.Resize(len(w.rows), s.towers.Width)
+	s.dPhi.Resize(w.denseRows(), s.towers.Width)
+	s.psi.Resize(len(w.queries), s.towers.PsiWidth())
+	s.dPsi.Resize(len(w.queries), max(s.towers.PsiWidth(), s.tables[0].width)) // see dAnchor
 	s.dPsi.Cols = s.towers.PsiWidth()
 	s.constants = resize(s.constants, len(w.queries))
 	s.dConstants = resize(s.dConstants, len(w.queries))
@@ -200,7 +200,7 @@ func (s *stepper) findRowSegments(w *workload) {
 		}
 	}
 	if len(s.shortRowSegments) > 0 {
-		size(&s.dRows, len(w.rows), s.tables[0].width)
+		s.dRows.Resize(len(w.rows), s.tables[0].width)
 	}
 }
 
@@ -438,7 +438,7 @@ func (s *stepper) anchor(c *stepScratch, w *workload, query int) []float32 {
 func (s *stepper) computeMatrix(ctx context.Context, p *pool, w *workload, m scoreMatrix) error {
 	psi, phi := s.psi.Slice(m.query, m.lastQuery), s.phi.Slice(m.row, m.lastRow)
 	dPsi, dPhi := s.dPsi.Slice(m.query, m.lastQuery), s.dPhi.Slice(m.row, m.lastRow)
-	size(&p.scores, psi.Rows, phi.Rows)
+	p.scores.Resize(psi.Rows, phi.Rows)
 	for i := range s.lossBlocks {
 		if err := p.comparer.scores(ctx, p.scores, s.columns(psi, i), s.columns(phi, i)); err != nil {
 			return err
