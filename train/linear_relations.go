@@ -93,6 +93,9 @@ func (r *linearRelations) begin(w *workload, entityWidth int, thirdPair bool) {
 
 // scoreRelations computes the terms of linearRelations and their gradients.
 func (s *stepper) scoreRelations(ctx context.Context, w *workload) error {
+	if s.linearRelations == nil {
+		return nil
+	}
 	r, entities := s.linearRelations, s.tables[0]
 	rows := func(i int) (head, tail []float32) {
 		return entities.row(int(r.triples[i].Head)), entities.row(int(r.triples[i].Tail))

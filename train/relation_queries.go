@@ -203,6 +203,9 @@ func (s relationSlot) column(t *relationTarget, last int) int {
 
 // predictRelationsByQueries computes the loss of relationQueries and its gradients.
 func (s *stepper) predictRelationsByQueries(ctx context.Context, w *workload) error {
+	if s.relationQueries == nil {
+		return nil
+	}
 	return s.pool.parallel(ctx, len(s.relationQueries.chunks), func(c *stepScratch, k int) {
 		r, x := s.relationQueries, &c.prediction
 		chunk := r.chunks[k]
