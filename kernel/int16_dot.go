@@ -71,21 +71,20 @@ func int16DotGeneric() comparer {
 	return comparer{mr: mr, panel: panel, peak: peak, peakTerms: Chunk * WordCodes * nr}
 }
 
-// Int16Code describes the codes c of a vector x in units of a quantum: upper bounds on ‖c·quantum‖ and
-// ‖x − c·quantum‖.
+// Int16Code describes the codes c of a vector x in units of a step: upper bounds on ‖c·step‖ and ‖x − c·step‖.
 type Int16Code struct{ Norm, Residual float64 }
 
-// CodeInt16 quantises x, which must be finite: c_i is x_i/quantum, rounded and clamped to ±32,767. It
-// writes the codes to codes, which has room for len(x) of them. quantum must be positive. If quantum is at
+// CodeInt16 quantises x, which must be finite: c_i is x_i/step, rounded and clamped to ±32,767. It
+// writes the codes to codes, which has room for len(x) of them. step must be positive. If step is at
 // least ‖x‖/(MaxInt16Dot − √len(x)/2 − 1), the norm of the codes is at most MaxInt16Dot.
-func CodeInt16(codes []uint16, x []float64, quantum float64) Int16Code {
+func CodeInt16(codes []uint16, x []float64, step float64) Int16Code {
 	codes = codes[:len(x)]
 	var r Int16Code
-	inverse := 1 / quantum
+	inverse := 1 / step
 	for i, v := range x {
 		const shift = 1.5 * (1 << 52) // a sum with it has no fraction
 		c := float64(min(max(v*inverse, -math.MaxInt16), math.MaxInt16)+shift) - shift
-		back := c * quantum
+		back := c * step
 		rest := v - back
 		r.Norm += back * back
 		r.Residual += rest * rest

@@ -69,19 +69,19 @@ func TestCodeInt16(t *testing.T) {
 					x[i] = rng.NormFloat64() * scale
 				}
 				x[0] *= spike
-				quantum := floats.Norm(x, 2) / (MaxInt16Dot - math.Sqrt(float64(n))/2 - 1)
+				step := floats.Norm(x, 2) / (MaxInt16Dot - math.Sqrt(float64(n))/2 - 1)
 				codes := make([]uint16, n)
-				got := CodeInt16(codes, x, quantum)
+				got := CodeInt16(codes, x, step)
 				back, rest, norm := make([]float64, n), make([]float64, n), 0
 				for i, c := range codes {
 					c := int(int16(c))
 					require.LessOrEqual(t, max(c, -c), math.MaxInt16)
-					if v := x[i] / quantum; math.Abs(v) < math.MaxInt16 {
+					if v := x[i] / step; math.Abs(v) < math.MaxInt16 {
 						require.LessOrEqual(t, math.Abs(v-float64(c)), 0.5+1e-9)
 					} else {
 						require.Equal(t, math.Copysign(math.MaxInt16, v), float64(c))
 					}
-					back[i], rest[i] = float64(c)*quantum, x[i]-float64(c)*quantum
+					back[i], rest[i] = float64(c)*step, x[i]-float64(c)*step
 					norm += c * c
 				}
 				require.LessOrEqual(t, norm, MaxInt16Dot*MaxInt16Dot)

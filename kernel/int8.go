@@ -29,34 +29,34 @@ func (b *Backend) Int8Panels() Panels {
 // PairInt8 are in assembly only then.
 func (b *Backend) HasVNNI() bool { return b.Features&(FeatureVNNI|FeatureAVXVNNI) != 0 }
 
-// Int8Code describes the codes of a vector x: the coarse codes c approximate x in units of a
-// quantum, and the fine codes f approximate the remainder in units of quantum/Fine.
+// Int8Code describes the codes of a vector x: the coarse codes c approximate x in units of a step, and
+// the fine codes f approximate the remainder in units of step/Fine.
 type Int8Code struct {
 	// Sum and FineSum are the sums of c and of f.
 	Sum, FineSum int32
-	// Norm and FineNorm are upper bounds on ‖c·quantum‖ and ‖f·quantum/Fine‖. Residual and
-	// FineResidual are upper bounds on ‖x − c·quantum‖ and ‖x − c·quantum − f·quantum/Fine‖.
+	// Norm and FineNorm are upper bounds on ‖c·step‖ and ‖f·step/Fine‖. Residual and
+	// FineResidual are upper bounds on ‖x − c·step‖ and ‖x − c·step − f·step/Fine‖.
 	Norm, FineNorm, Residual, FineResidual float64
 }
 
-// Fine is the ratio of the quantum of coarse codes to the quantum of fine codes.
+// Fine is the ratio of the step of coarse codes to the step of fine codes.
 const Fine = 254
 
-// CodeInt8 quantises x, which must be finite: c_i is x_i/quantum, rounded and clamped to ±127, and
-// f_i is the remainder x_i − c_i·quantum in units of quantum/Fine, rounded and clamped in the same
+// CodeInt8 quantises x, which must be finite: c_i is x_i/step, rounded and clamped to ±127, and
+// f_i is the remainder x_i − c_i·step in units of step/Fine, rounded and clamped in the same
 // way. It adds offset to every code, 0 for ψ and 128 for φ, and writes them to coarse and fine,
-// which have room for len(x) codes. quantum must be positive.
-func CodeInt8(coarse, fine []uint8, x []float64, quantum float64, offset uint8) Int8Code {
+// which have room for len(x) codes. step must be positive.
+func CodeInt8(coarse, fine []uint8, x []float64, step float64, offset uint8) Int8Code {
 	coarse, fine = coarse[:len(x)], fine[:len(x)]
 	var r Int8Code
-	inverse, fineQuantum := 1/quantum, quantum/Fine
-	fineInverse := 1 / fineQuantum
+	inverse, fineStep := 1/step, step/Fine
+	fineInverse := 1 / fineStep
 	for i, v := range x {
 		c := clampedRound(v * inverse)
-		back := c * quantum
+		back := c * step
 		rest := v - back
 		f := clampedRound(rest * fineInverse)
-		fineBack := f * fineQuantum
+		fineBack := f * fineStep
 		r.Norm += back * back
 		r.FineNorm += fineBack * fineBack
 		r.Residual += rest * rest
@@ -68,7 +68,7 @@ func CodeInt8(coarse, fine []uint8, x []float64, quantum float64, offset uint8) 
 	for _, n := range []*float64{&r.Norm, &r.FineNorm, &r.Residual, &r.FineResidual} {
 		*n = math.Sqrt(*n) * (1 + 1e-9)
 	}
-	// These terms cover the rounding errors of back, fineQuantum, fineBack and rest. All other
+	// These terms cover the rounding errors of back, fineStep, fineBack and rest. All other
 	// rounding errors are relative to the measured norms and are covered by the factor above.
 	r.Residual += U64 * r.Norm
 	r.FineResidual += U64 * (r.Norm + 3*r.FineNorm)

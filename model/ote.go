@@ -359,19 +359,15 @@ func (w *oteTraining) End(dRelation []float32) {
 
 // slope returns the derivative of a scale, σ or ρ, with respect to the stored number.
 func (r *oteRelation) slope(kind, stored, scale float64) float64 {
-	sign := 1.0
-	if r.side == kg.Head {
-		sign = -1
-	}
 	switch {
-	case kind == ExponentialScale && math.Abs(stored) > mostExponent, stored == 0 && kind == AbsoluteScale:
+	case kind == ExponentialScale && math.Abs(stored) > mostExponent, kind == AbsoluteScale && stored == 0:
 		return 0
 	case kind == ExponentialScale:
-		return sign * scale
+		return signOf(r.side) * scale
 	case r.side == kg.Head:
-		sign = -scale * scale
+		return -math.Copysign(scale*scale, stored)
 	}
-	return math.Copysign(1, stored) * sign
+	return math.Copysign(1, stored)
 }
 
 // RelationPenalty returns 0, because relations have no penalty.

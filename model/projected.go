@@ -289,10 +289,7 @@ func (w *projectedWorker) featureL2(phi []float32, x []float64, b float64) (size
 
 func (w *projectedWorker) Queries(side kg.Side, r int32, anchors []int32, psi Rows, slacks []Slack) {
 	translation := w.Row(translationTable, r)
-	sign := 1.0
-	if side == kg.Head {
-		sign = -1
-	}
+	sign := signOf(side)
 	l2 := w.distance == linalg.DistanceL2
 	var b, ofRelation float64
 	if l2 {
@@ -492,12 +489,7 @@ func (w *projectedTraining) FeatureGradient(dEntity, dPhi, _ []float32, e int32)
 }
 
 // sign returns 1 for tail queries and −1 for head queries.
-func (w *projectedTraining) sign() float32 {
-	if w.side == kg.Head {
-		return -1
-	}
-	return 1
-}
+func (w *projectedTraining) sign() float32 { return float32(signOf(w.side)) }
 
 func (w *projectedTraining) Query(psi, anchor []float32) (c, penalty float64) {
 	w.image(psi, anchor)

@@ -79,3 +79,11 @@ func (t *Tables) rows(q kg.Query, e int32) (h, r, tail []float32) {
 	}
 	return h, t.Row(relationTable, q.Relation), tail
 }
+
+// signOf returns 1 for tail queries and −1 for head queries, which use the inverse of the relation.
+func signOf(side kg.Side) float64 {
+	if side == kg.Head {
+		return -1
+	}
+	return 1
+}

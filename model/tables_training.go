@@ -61,12 +61,7 @@ func (w *tableTraining) RelationPenalty(dRelation []float32, r int32, weight flo
 }
 
 // sign returns 1 for tail queries and −1 for head queries, which use the inverse of the relation.
-func (w *tableTraining) sign() float32 {
-	if w.side == kg.Head {
-		return -1
-	}
-	return 1
-}
+func (w *tableTraining) sign() float32 { return float32(signOf(w.side)) }
 
 // queryPenalty returns the query's share of dura, ‖ψ‖².
 func (w *tableTraining) queryPenalty(psi []float32) float64 {

@@ -50,11 +50,7 @@ type translation struct {
 
 // terms returns the rows of a query's anchor and relation, and the sign s in q = anchor + s·relation.
 func (t *translation) terms(q kg.Query) (anchor, relation []float32, s float64) {
-	s = 1
-	if q.Side == kg.Head {
-		s = -1
-	}
-	return t.Row(entityTable, q.Anchor), t.Row(relationTable, q.Relation), s
+	return t.Row(entityTable, q.Anchor), t.Row(relationTable, q.Relation), signOf(q.Side)
 }
 
 // transEL1 needs no scratch memory, so it is its own worker.

@@ -232,7 +232,7 @@ func TestCenterBands(t *testing.T) {
 		for t, v := range phi {
 			c[t] = float64(v)
 		}
-		c[0] += 0x1p-40 // not exactly φ: if all entries were 0, the quantum would be 1
+		c[0] += 0x1p-40 // not exactly φ: if all entries were 0, the step would be 1
 	}, &coarse, &fine, &int16)
 	coarse.Check(t, 0.99)
 	fine.Check(t, 0.99)

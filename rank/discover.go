@@ -184,7 +184,7 @@ type search struct {
 	finished    int // finished queries, including the queries of the interrupted search
 
 	mu   sync.Mutex
-	best map[int32]*topK[Discovered] // by relation, or 0 for the graph
+	best map[int32]*topK[Discovered] // by scope: a relation, or 0 for the graph
 }
 
 // most returns the largest number of queries in a batch. listed says that the lists of all queries of
@@ -243,12 +243,12 @@ func (s *search) resume() error {
 			return err
 		}
 		q, _ := t.Triple.Query(s.Side)
-		group := s.group(q)
+		best := s.bestOf(q)
 		_, asked := slices.BinarySearch(s.Relations, q.Relation)
-		if !asked || s.Scope == PerQuery || group.full() {
+		if !asked || s.Scope == PerQuery || best.full() {
 			return errors.New("rank: the state is from a search for other triples")
 		}
-		group.add(t)
+		best.add(t)
 	}
 	return nil
 }
@@ -259,8 +259,8 @@ func (s *search) save(queries int) error {
 		return nil
 	}
 	state := DiscoveryState{Queries: s.finished}
-	for _, group := range slices.Sorted(maps.Keys(s.best)) {
-		state.Kept = append(state.Kept, s.best[group].heap...)
+	for _, scope := range slices.Sorted(maps.Keys(s.best)) {
+		state.Kept = append(state.Kept, s.best[scope].heap...)
 	}
 	return s.Save(state)
 }
@@ -309,19 +309,19 @@ func (s *search) flush(next int32, all bool) error {
 		return nil
 	}
 	var complete []int32
-	for group := range s.best {
-		if group < next || all {
-			complete = append(complete, group)
+	for scope := range s.best {
+		if scope < next || all {
+			complete = append(complete, scope)
 		}
 	}
 	slices.Sort(complete)
-	for _, group := range complete {
-		for _, t := range s.best[group].sorted() {
+	for _, scope := range complete {
+		for _, t := range s.best[scope].sorted() {
 			if err := s.emit(t); err != nil {
 				return err
 			}
 		}
-		delete(s.best, group)
+		delete(s.best, scope)
 	}
 	return nil
 }
@@ -358,10 +358,10 @@ func (s *search) snapshot() map[int32]*topK[Discovered] {
 		return nil
 	}
 	best := maps.Clone(s.best)
-	for group, t := range best {
+	for scope, t := range best {
 		own := *t
 		own.heap = slices.Clone(t.heap)
-		best[group] = &own
+		best[scope] = &own
 	}
 	return best
 }
@@ -420,16 +420,16 @@ func (s *search) discovered(w model.Worker, q kg.Query, best []engine.Contender)
 	return list
 }
 
-// group returns the best triples of q's scope. The caller holds the lock.
-func (s *search) group(q kg.Query) *topK[Discovered] {
-	key := q.Relation
+// bestOf returns the best triples of q's scope. The caller holds the lock.
+func (s *search) bestOf(q kg.Query) *topK[Discovered] {
+	scope := q.Relation
 	if s.Scope == PerGraph {
-		key = 0
+		scope = 0
 	}
-	if s.best[key] == nil {
-		s.best[key] = &topK[Discovered]{k: s.K, compare: s.compare}
+	if s.best[scope] == nil {
+		s.best[scope] = &topK[Discovered]{k: s.K, compare: s.compare}
 	}
-	return s.best[key]
+	return s.best[scope]
 }
 
 // compare orders triples, the best first.
@@ -444,27 +444,27 @@ func (s *search) compare(a, b Discovered) int {
 }
 
 // merge adds the list of a query to the best triples of its scope.
-func (s *search) merge(w model.Worker, _ int, q kg.Query, best []engine.Contender) {
-	if len(best) == 0 {
+func (s *search) merge(w model.Worker, _ int, q kg.Query, answers []engine.Contender) {
+	if len(answers) == 0 {
 		return
 	}
-	list := s.discovered(w, q, best)
+	list := s.discovered(w, q, answers)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	group := s.group(q)
+	best := s.bestOf(q)
 	for _, t := range list {
-		group.add(t)
+		best.add(t)
 	}
 }
 
 // floor returns a reference score below which no answer to q is among the best of its scope.
 func (s *search) floor(w model.Worker, q kg.Query) float64 {
 	s.mu.Lock()
-	group := s.group(q)
-	full := group.full()
+	best := s.bestOf(q)
+	full := best.full()
 	var worst Discovered
 	if full {
-		worst = group.heap[0]
+		worst = best.heap[0]
 	}
 	s.mu.Unlock()
 	if !full {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/mquine/mquine/internal/exactly"
 	"github.com/mquine/mquine/kernel"
+	"github.com/mquine/mquine/kernel/kerneltest"
 	"github.com/mquine/mquine/kg"
 	"github.com/mquine/mquine/kg/kgtest"
 	"github.com/mquine/mquine/model"
@@ -134,7 +135,7 @@ func TestDotCodesOfRandomVectors(t *testing.T) {
 		x.coordinates.norm = norm64(append(center[:n:n], 0, 0, 0)) * 2
 		query, candidate := make([]uint32, x.layout.terms), make([]uint32, x.layout.terms)
 		q, g := &s.queries.coded[0], &x.groups[0]
-		s.Psi, s.Norms[0] = psi, norm32(psi)
+		s.Psi, s.Norms[0] = psi, kerneltest.PlainNorm(psi)
 		buffer := x.buffers(&engine.Job{Threads: 1})[0]
 		clear(buffer)
 		x.coordinates.balancedQuery(buffer, psi)
@@ -160,14 +161,6 @@ func TestDotCodesOfRandomVectors(t *testing.T) {
 		require.LessOrEqual(t, math.Abs(miss), x.band(q, g), i)
 	}
 	require.Greater(t, largestNorm, 0.999*kernel.MaxInt16Dot)
-}
-
-func norm32(x []float32) float64 {
-	sum := 0.0
-	for _, v := range x {
-		sum += float64(v) * float64(v)
-	}
-	return math.Sqrt(sum) * (1 + 1e-9)
 }
 
 // TestDotRanks compares ranks with a brute-force ranking by reference scores, for vectors that are hard to

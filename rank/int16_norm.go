@@ -1,7 +1,6 @@
 package rank
 
 import (
-	"context"
 	"math"
 
 	"github.com/mquine/mquine/kernel"
@@ -95,25 +94,24 @@ func sizeOf(x []float64) (peak, norm float64) {
 // int16NormScreen compares codes in the panels.
 type int16NormScreen struct {
 	centering
-	f                  *features
-	kernels            kernel.Panels
-	layout             codeLayout
+	residualCodes
 	grid               normGrid
-	relative, absolute float64   // bounds on the errors of the panels, for distances of codes
-	residuals          []float64 // by row, the candidates' residuals, between sortKey and pack
-	groups             []float64 // the largest residuals of the candidates in a panel group
+	relative, absolute float64 // bounds on the errors of the panels, for distances of codes
 }
 
-func (*int16NormScreen) name() Screen            { return Int16Screen }
-func (x *int16NormScreen) panels() kernel.Panels { return x.kernels }
-func (x *int16NormScreen) terms() int            { return x.layout.terms }
+func (*int16NormScreen) name() Screen { return Int16Screen }
 
 // newInt16NormScreen returns a screen whose center and grid fit a sample.
 func newInt16NormScreen(s *screenSample) *int16NormScreen {
 	f, b := s.f, s.Job.Backend
 	group := f.Tower.Compare.Group()
 	x := &int16NormScreen{
-		centering: newCentering(s), f: f, kernels: b.Int16NormPanels(group), layout: int16NormLayout(f.Tower),
+		centering:     newCentering(s),
+		residualCodes: residualCodes{f: f, kernels: b.Int16NormPanels(group), layout: int16NormLayout(f.Tower)},
+	}
+	x.newEncoder = func() rowEncoder {
+		coordinates := x.buffer()
+		return func(words []uint32, row []float32) float64 { return x.encode(words, coordinates, row) }
 	}
 	x.relative, x.absolute = b.Int16NormError(f.Tower.Phi/group, group)
 	largest, unit := 0.0, newNormGrid(group, 1)
@@ -153,51 +151,6 @@ func normResidual(residual, norm float64) float64 {
 	return (residual + codeRounding*norm) * engine.Outward
 }
 
-// normScratch is memory for the coordinates of a vector and the codes of a panel's candidates.
-type normScratch struct {
-	coordinates []float64
-	table       []uint32 // rows of codes
-}
-
-func (x *int16NormScreen) scratch(threads, rows int) []normScratch {
-	list := make([]normScratch, threads)
-	for w := range list {
-		list[w] = normScratch{x.buffer(), make([]uint32, rows*x.layout.terms)}
-	}
-	return list
-}
-
-// sortKey returns the residuals.
-func (x *int16NormScreen) sortKey(ctx context.Context, j *engine.Job) ([]float64, error) {
-	f, scratch := x.f, x.scratch(j.Threads, 1)
-	x.residuals = make([]float64, f.N)
-	err := engine.InChunks(ctx, j.Threads, f.N, 256, func(w, first, last int) {
-		j.Phases.Enter(engine.PackPhase)
-		for i := first; i < last; i++ {
-			x.residuals[i] = x.encode(scratch[w].table, scratch[w].coordinates, f.Row(int32(i)))
-		}
-	})
-	return x.residuals, err
-}
-
-func (x *int16NormScreen) pack(ctx context.Context, j *engine.Job) error {
-	f, l, scratch := x.f, x.layout, x.scratch(j.Threads, x.f.nr)
-	lanes, terms := ascending(f.nr), ascending(l.terms)
-	x.groups = make([]float64, f.panelGroups())
-	defer func() { x.residuals = nil }()
-	return f.packGroups(ctx, j, func(group int, rows []int32) {
-		for _, i := range rows {
-			x.groups[group] = max(x.groups[group], x.residuals[i])
-		}
-	}, func(w, _ int, panel []uint32, rows []int32) {
-		table := scratch[w].table
-		for k, i := range rows {
-			x.encode(table[k*l.terms:(k+1)*l.terms], scratch[w].coordinates, f.Row(i))
-		}
-		kernel.PackRows(panel, table, l.terms, lanes[:len(rows)], terms, f.nr)
-	})
-}
-
 func (x *int16NormScreen) packQueries(q *packedQueries, v *engine.Vectors, n int) {
 	l, mr := x.layout, x.kernels.MR
 	q.reserve(x.f.Tower.Psi)
@@ -233,13 +186,13 @@ func (x *int16NormScreen) margins(q *packedQueries, _ *engine.Vectors, row, grou
 
 // sampledBands implements sampledScreen.
 func (x *int16NormScreen) sampledBands(s *screenSample) func(row, i int) (panel, fine float64) {
-	scratch := x.scratch(1, 1)[0]
+	coordinates, words := x.buffer(), make([]uint32, x.layout.terms)
 	queries, candidates := make([]float64, len(s.Queries)), make([]float64, len(s.rows))
 	for row := range queries {
-		queries[row] = x.encode(scratch.table, scratch.coordinates, s.Row(row))
+		queries[row] = x.encode(words, coordinates, s.Row(row))
 	}
 	for i, at := range s.rows {
-		candidates[i] = x.encode(scratch.table, scratch.coordinates, s.f.Row(at))
+		candidates[i] = x.encode(words, coordinates, s.f.Row(at))
 	}
 	largest := s.largestByGroup(candidates)
 	return func(row, i int) (panel, fine float64) {

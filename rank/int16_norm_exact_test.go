@@ -24,8 +24,10 @@ func oneNormQuery(b *kernel.Backend, group int, center []float64, step float64) 
 	width := len(center)
 	s := oneQuery(b, model.Tower{Compare: kernel.GroupNormOf(group), Psi: width, Phi: width})
 	x := &int16NormScreen{
-		centering: centering{ascending(width), center}, f: s.f, kernels: b.Int16NormPanels(group),
-		layout: int16NormLayout(s.f.Tower), grid: newNormGrid(group, step), groups: make([]float64, 1),
+		centering: centering{ascending(width), center}, grid: newNormGrid(group, step),
+		residualCodes: residualCodes{
+			f: s.f, kernels: b.Int16NormPanels(group), layout: int16NormLayout(s.f.Tower), groups: make([]float64, 1),
+		},
 	}
 	s.f.use(x)
 	s.queries.residuals = make([]float64, 1)

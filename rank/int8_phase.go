@@ -1,7 +1,6 @@
 package rank
 
 import (
-	"context"
 	"math"
 
 	"github.com/mquine/mquine/kernel"
@@ -35,22 +34,23 @@ func int8PhaseLayout(t model.Tower) codeLayout {
 
 // int8PhaseScreen compares phases in the panels.
 type int8PhaseScreen struct {
-	f         *features
-	kernels   kernel.Panels
-	layout    codeLayout
-	pairs     int       // pairs of coordinates in a vector
-	residuals []float64 // by row, the candidates' residuals, between sortKey and pack
-	groups    []float64 // the largest residuals of the candidates in a panel group
+	residualCodes
+	pairs int // pairs of coordinates in a vector
 }
 
-func (*int8PhaseScreen) name() Screen            { return Int8Screen }
-func (x *int8PhaseScreen) panels() kernel.Panels { return x.kernels }
-func (x *int8PhaseScreen) terms() int            { return x.layout.terms }
+func (*int8PhaseScreen) name() Screen { return Int8Screen }
 
 func newInt8PhaseScreen(s *screenSample) *int8PhaseScreen {
-	return &int8PhaseScreen{
-		f: s.f, kernels: s.Job.Backend.Int8PhasePanels(), layout: int8PhaseLayout(s.f.Tower), pairs: s.f.Tower.Phi / 2,
+	x := &int8PhaseScreen{
+		residualCodes: residualCodes{
+			f: s.f, kernels: s.Job.Backend.Int8PhasePanels(), layout: int8PhaseLayout(s.f.Tower),
+		},
+		pairs: s.f.Tower.Phi / 2,
 	}
+	x.newEncoder = func() rowEncoder {
+		return func(words []uint32, row []float32) float64 { return x.encode(words, row, 0).residual }
+	}
+	return x
 }
 
 // phaseCode describes the codes of a vector: an upper bound on the sum of the distances of its pairs from
@@ -134,46 +134,6 @@ var sineError = func() (largest float64) {
 	return largest * engine.Outward
 }()
 
-// sortKey returns the residuals.
-func (x *int8PhaseScreen) sortKey(ctx context.Context, j *engine.Job) ([]float64, error) {
-	f := x.f
-	x.residuals = make([]float64, f.N)
-	tables := x.tables(j.Threads, 1)
-	err := engine.InChunks(ctx, j.Threads, f.N, 256, func(w, first, last int) {
-		j.Phases.Enter(engine.PackPhase)
-		for i := first; i < last; i++ {
-			x.residuals[i] = x.encode(tables[w], f.Row(int32(i)), 0).residual
-		}
-	})
-	return x.residuals, err
-}
-
-// tables returns memory for the codes of some rows, for each goroutine.
-func (x *int8PhaseScreen) tables(threads, rows int) [][]uint32 {
-	list := make([][]uint32, threads)
-	for w := range list {
-		list[w] = make([]uint32, rows*x.layout.terms)
-	}
-	return list
-}
-
-func (x *int8PhaseScreen) pack(ctx context.Context, j *engine.Job) error {
-	f, l, tables := x.f, x.layout, x.tables(j.Threads, x.f.nr)
-	lanes, terms := ascending(f.nr), ascending(l.terms)
-	x.groups = make([]float64, f.panelGroups())
-	defer func() { x.residuals = nil }()
-	return f.packGroups(ctx, j, func(group int, rows []int32) {
-		for _, i := range rows {
-			x.groups[group] = max(x.groups[group], x.residuals[i])
-		}
-	}, func(w, _ int, panel []uint32, rows []int32) {
-		for k, i := range rows {
-			x.encode(tables[w][k*l.terms:(k+1)*l.terms], f.Row(i), 0)
-		}
-		kernel.PackRows(panel, tables[w], l.terms, lanes[:len(rows)], terms, f.nr)
-	})
-}
-
 func (x *int8PhaseScreen) packQueries(q *packedQueries, v *engine.Vectors, n int) {
 	l, mr := x.layout, x.kernels.MR
 	if len(q.phases) == 0 {
@@ -208,7 +168,7 @@ func (x *int8PhaseScreen) margins(q *packedQueries, _ *engine.Vectors, row, grou
 
 // sampledBands implements sampledScreen.
 func (x *int8PhaseScreen) sampledBands(s *screenSample) func(row, i int) (panel, fine float64) {
-	words := x.tables(1, 1)[0]
+	words := make([]uint32, x.layout.terms)
 	queries, candidates := make([]phaseCode, len(s.Queries)), make([]float64, len(s.rows))
 	for row := range queries {
 		queries[row] = x.encode(words, s.Row(row), quarterTurn)

@@ -22,8 +22,10 @@ import (
 func onePhaseQuery(b *kernel.Backend, width int) (testBlock, *int8PhaseScreen) {
 	s := oneQuery(b, model.Tower{Compare: kernel.Phase, Psi: width, Phi: width})
 	x := &int8PhaseScreen{
-		f: s.f, kernels: b.Int8PhasePanels(), layout: int8PhaseLayout(s.f.Tower), pairs: width / 2,
-		groups: make([]float64, 1),
+		residualCodes: residualCodes{
+			f: s.f, kernels: b.Int8PhasePanels(), layout: int8PhaseLayout(s.f.Tower), groups: make([]float64, 1),
+		},
+		pairs: width / 2,
 	}
 	s.f.use(x)
 	s.queries.phases = make([]phaseCode, 1)

@@ -25,7 +25,7 @@ func (d *distances) scores(ctx context.Context, scores, psi, phi linalg.Matrix) 
 		return err
 	}
 	if d.kind.Root() {
-		size(&d.kept, scores.Rows, scores.Cols)
+		d.kept.Resize(scores.Rows, scores.Cols)
 		for i := range scores.Rows {
 			copy(d.kept.Row(i), scores.Row(i))
 		}
@@ -76,7 +76,7 @@ func (d *twoDistances) split(m linalg.Matrix) (first, second linalg.Matrix) {
 func (d *twoDistances) scores(ctx context.Context, scores, psi, phi linalg.Matrix) error {
 	psi1, psi2 := d.split(psi)
 	phi1, phi2 := d.split(phi)
-	size(&d.more, scores.Rows, scores.Cols)
+	d.more.Resize(scores.Rows, scores.Cols)
 	if err := d.first.scores(ctx, scores, psi1, phi1); err != nil {
 		return err
 	}

@@ -33,7 +33,7 @@ func newDuals(c *recipe.Recipe) *duals {
 // begin allocates memory for the gradients of the targets.
 func (d *duals) begin(w *workload, width int) {
 	d.work = w
-	size(&d.dTargets, len(w.answers), width)
+	d.dTargets.Resize(len(w.answers), width)
 	d.penalties, d.dPenalties = resize(d.penalties, len(w.answers)), resize(d.dPenalties, len(w.answers))
 }
 

@@ -34,8 +34,8 @@ type gradients struct {
 
 // begin allocates memory for the gradients of a step.
 func (g *gradients) begin(rows usedRows, tables []parameterTable) {
-	size(&g.entities, len(rows.entities), tables[0].width)
-	size(&g.relations, len(rows.relations), relationSize(tables))
+	g.entities.Resize(len(rows.entities), tables[0].width)
+	g.relations.Resize(len(rows.relations), relationSize(tables))
 	g.globals = g.globals[:0]
 }
 

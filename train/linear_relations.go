@@ -78,13 +78,13 @@ func (r *linearRelations) begin(w *workload, entityWidth int, thirdPair bool) {
 		}
 	}
 	n := len(r.triples)
-	size(&r.rho, n, r.form.Width)
-	size(&r.dRho, n, r.form.Width)
-	size(&r.dEntities, 2*n, entityWidth)
+	r.rho.Resize(n, r.form.Width)
+	r.dRho.Resize(n, r.form.Width)
+	r.dEntities.Resize(2*n, entityWidth)
 	if r.predicts() {
 		r.losses = resize(r.losses, n)
-		size(&r.scores, n, r.table.Rows)
-		size(&r.dTable, r.table.Rows, r.form.Width)
+		r.scores.Resize(n, r.table.Rows)
+		r.dTable.Resize(r.table.Rows, r.form.Width)
 	}
 	if thirdPair {
 		r.penalties = resize(r.penalties, n)
@@ -93,6 +93,9 @@ func (r *linearRelations) begin(w *workload, entityWidth int, thirdPair bool) {
 
 // scoreRelations computes the terms of linearRelations and their gradients.
 func (s *stepper) scoreRelations(ctx context.Context, w *workload) error {
+	if s.linearRelations == nil {
+		return nil
+	}
 	r, entities := s.linearRelations, s.tables[0]
 	rows := func(i int) (head, tail []float32) {
 		return entities.row(int(r.triples[i].Head)), entities.row(int(r.triples[i].Tail))

@@ -222,10 +222,11 @@ func parameterBytes(list []model.Parameter) (bytes int64) {
 func stepMemory(c *recipe.Recipe, s *census, m model.Trainable, threads int) []proc.Need {
 	n, towers, tables := stepSizeOf(c, s, model.DependenceOf(m), threads), m.Training(), tablesOf(m)
 	width, relation := float64(tables[0].width), float64(relationSize(tables))
-	features := float64(stride(towers.Width))*(n.rows+n.denseRows) + float64(stride(towers.PsiWidth()))*2*n.queries
+	features := float64(linalg.LineStride(towers.Width)) * (n.rows + n.denseRows)
+	features += float64(linalg.LineStride(towers.PsiWidth())) * 2 * n.queries
 	gradients := n.querySegments * relation
 	if model.DependenceOf(m) != model.OnEntity { // gradients of entities, by feature row
-		gradients += n.rows * float64(stride(tables[0].width))
+		gradients += n.rows * float64(linalg.LineStride(tables[0].width))
 	}
 	if c.Clip > 0 { // kept until their norm is known
 		gradients += n.entities*width + n.relations*relation
@@ -241,15 +242,15 @@ func stepMemory(c *recipe.Recipe, s *census, m model.Trainable, threads int) []p
 			candidates = all
 		}
 		chunks = max(1, math.Min(maxChunks, math.Floor(targets/leastChunk)))
-		features += 2 * targets * float64(stride(tables[0].width))
+		features += 2 * targets * float64(linalg.LineStride(tables[0].width))
 		gradients += chunks * float64(candidates) * relation
-		chunk = targets / chunks * float64(stride(candidates+1)+stride(towers.Width))
+		chunk = targets / chunks * float64(linalg.LineStride(candidates+1)+linalg.LineStride(towers.Width))
 	case c.RelationWeight > 0 || c.DuraPair > 0: // see linearRelations
-		features += n.queries * float64(2*stride(form.Width)+2*stride(tables[0].width))
+		features += n.queries * float64(2*linalg.LineStride(form.Width)+2*linalg.LineStride(tables[0].width))
 		if c.RelationWeight > 0 {
 			rows := s.relations * tables[1].width / form.Width
-			features += n.queries * float64(stride(rows))
-			gradients += float64(rows * stride(form.Width))
+			features += n.queries * float64(linalg.LineStride(rows))
+			gradients += float64(rows * linalg.LineStride(form.Width))
 		}
 	}
 	scores := n.scores
@@ -268,7 +269,7 @@ func stepMemory(c *recipe.Recipe, s *census, m model.Trainable, threads int) []p
 	scratch := float64(threads) * (float64(towers.Scratch+towers.Width) + 2*width)
 	scratch += min(float64(threads), chunks) * chunk
 	if newDuals(c) != nil { // each query has at least one target
-		gradients += n.queries * float64(stride(tables[0].width))
+		gradients += n.queries * float64(linalg.LineStride(tables[0].width))
 		scratch += float64(threads * (towers.Scratch + towers.PsiWidth()))
 	}
 	if c.RelationDropout > 0 { // see relationCopy
@@ -342,7 +343,7 @@ func stepSizeOf(c *recipe.Recipe, s *census, depends model.Dependence, threads i
 		n.denseRows = n.rows
 		n.entities = n.rows
 		n.scoredQueries = n.queries
-		n.scores = n.scoredQueries * float64(stride(s.entities))
+		n.scores = n.scoredQueries * float64(linalg.LineStride(s.entities))
 	case recipe.SharedNegatives: // a score matrix for each side
 		n.rows = 2 * float64(sampled)
 		n.denseRows = n.rows
@@ -352,7 +353,7 @@ func stepSizeOf(c *recipe.Recipe, s *census, depends model.Dependence, threads i
 		if threads%2 == 0 && c.Distribution != recipe.Bernoulli { // both matrices at once
 			n.scoredQueries *= 2
 		}
-		n.scores = n.scoredQueries * float64(stride(sampled))
+		n.scores = n.scoredQueries * float64(linalg.LineStride(sampled))
 	case recipe.IndependentNegatives:
 		negatives, classes := float64(c.NegativeCount), s.classes(c.Distribution)
 		n.pairs = n.queries * negatives

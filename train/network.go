@@ -38,8 +38,8 @@ func newNetworkStep(
 
 // begin allocates the memory for a step.
 func (n *networkStep) begin(w *workload, entityWidth, relationSize int) {
-	size(&n.anchors, len(w.queries), entityWidth)
-	size(&n.dRelations, len(w.queries), relationSize)
+	n.anchors.Resize(len(w.queries), entityWidth)
+	n.dRelations.Resize(len(w.queries), relationSize)
 	n.dropout.epoch, n.dropout.step = w.epoch, w.step
 }
 
@@ -56,8 +56,12 @@ func (d *networkDropout) Drop(l model.Layer, query int, x []float32) {
 	d.layers[l].apply(x, &pcg, d.epoch, d.step, query)
 }
 
-// forward computes ψ of all queries, and the scores of all pairs that are not in score matrices.
+// forward computes ψ of all queries of a network, and the scores of all pairs that are not in score
+// matrices.
 func (s *stepper) forward(ctx context.Context, w *workload) error {
+	if s.network == nil {
+		return nil
+	}
 	n := s.network
 	err := s.pool.parallel(ctx, len(w.queries), func(c *stepScratch, q int) {
 		copy(n.anchors.Row(q), s.anchor(c, w, q))
@@ -76,9 +80,12 @@ func (s *stepper) forward(ctx context.Context, w *workload) error {
 	})
 }
 
-// backward computes the gradients of anchors, relations and global tensors from dPsi, which already
-// contains the contributions of score matrices.
+// backward computes the gradients of a network's anchors, relations and global tensors from dPsi, which
+// already contains the contributions of score matrices.
 func (s *stepper) backward(ctx context.Context, w *workload) error {
+	if s.network == nil {
+		return nil
+	}
 	n, dense := s.network, w.denseQueries()
 	err := s.pool.parallel(ctx, len(w.queries), func(c *stepScratch, q int) {
 		s.completeDPsi(c, w, q, dense)

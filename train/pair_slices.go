@@ -3,6 +3,8 @@ package train
 import (
 	"context"
 	"slices"
+
+	"github.com/mquine/mquine/kernel/linalg"
 )
 
 // pairSliceBytes is the size of a slice of feature rows whose pairs are processed together. The slice
@@ -15,7 +17,7 @@ const pairSliceBytes = 8 << 20
 const fewestSlices = 5
 
 // sliceRows returns the number of rows of Φ in a slice.
-func sliceRows(width int) int { return max(1, pairSliceBytes/(4*stride(width))) }
+func sliceRows(width int) int { return max(1, pairSliceBytes/(4*linalg.LineStride(width))) }
 
 // needsSlices reports whether the pairs of main queries should be processed in slices of rows of Φ.
 // The negatives of a query are spread over all rows. If the rows exceed the cache, every pair would

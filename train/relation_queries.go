@@ -93,7 +93,7 @@ func (r *relationQueries) begin(w *workload, entityWidth, relationSize int) {
 	r.losses = resize(r.losses, len(r.targets))
 	r.dRelations = resize(r.dRelations, r.mostSlots(w)*relationSize)
 	r.filled = resize(r.filled, len(r.slots))
-	size(&r.dEntities, len(r.anchors)+len(r.targets), entityWidth)
+	r.dEntities.Resize(len(r.anchors)+len(r.targets), entityWidth)
 }
 
 // isSided reports whether the score of a triple depends on the side of the query.
@@ -203,13 +203,16 @@ func (s relationSlot) column(t *relationTarget, last int) int {
 
 // predictRelationsByQueries computes the loss of relationQueries and its gradients.
 func (s *stepper) predictRelationsByQueries(ctx context.Context, w *workload) error {
+	if s.relationQueries == nil {
+		return nil
+	}
 	return s.pool.parallel(ctx, len(s.relationQueries.chunks), func(c *stepScratch, k int) {
 		r, x := s.relationQueries, &c.prediction
 		chunk := r.chunks[k]
 		n := chunk.targets.last - chunk.targets.first
-		size(&x.scores, n, len(w.relationCandidates)+1)
-		size(&x.dPhi, n, s.towers.Width)
-		size(&x.psi, 1, s.towers.PsiWidth())
+		x.scores.Resize(n, len(w.relationCandidates)+1)
+		x.dPhi.Resize(n, s.towers.Width)
+		x.psi.Resize(1, s.towers.PsiWidth())
 		x.dPsi, x.dAnchor = resize(x.dPsi, s.towers.PsiWidth()), resize(x.dAnchor, s.tables[0].width)
 		c.prefetcher.Reset()
 		s.scoreChunk(c, w, chunk)

@@ -129,10 +129,10 @@ func lossBlocks(c *recipe.Recipe, t model.Training) int {
 
 // begin allocates the memory for a step and returns the parameter rows that the step uses.
 func (s *stepper) begin(w *workload) usedRows {
-	size(&s.phi, len(w.rows), s.towers.Width)
-	size(&s.dPhi, w.denseRows(), s.towers.Width)
-	size(&s.psi, len(w.queries), s.towers.PsiWidth())
-	size(&s.dPsi, len(w.queries), max(s.towers.PsiWidth(), s.tables[0].width)) // see dAnchor
+	s.phi.Resize(len(w.rows), s.towers.Width)
+	s.dPhi.Resize(w.denseRows(), s.towers.Width)
+	s.psi.Resize(len(w.queries), s.towers.PsiWidth())
+	s.dPsi.Resize(len(w.queries), max(s.towers.PsiWidth(), s.tables[0].width)) // see dAnchor
 	s.dPsi.Cols = s.towers.PsiWidth()
 	s.constants = resize(s.constants, len(w.queries))
 	s.dConstants = resize(s.dConstants, len(w.queries))
@@ -200,7 +200,7 @@ func (s *stepper) findRowSegments(w *workload) {
 		}
 	}
 	if len(s.shortRowSegments) > 0 {
-		size(&s.dRows, len(w.rows), s.tables[0].width)
+		s.dRows.Resize(len(w.rows), s.tables[0].width)
 	}
 }
 
@@ -258,36 +258,14 @@ func (s *stepper) findUsed(w *workload) {
 func (s *stepper) compute(ctx context.Context, w *workload, sink gradientSink) (Loss, error) {
 	s.regulariser.begin(w.epoch, w.positives)
 	defer s.regulariser.end(w.positives)
-	dense := s.querySegmentsBefore(w.denseQueries())
-	queries := func() error { return s.queries(ctx, s.pool, w, dense, len(s.querySegments)) }
-	queryGradients := func() error { return s.queryGradients(ctx, s.pool, w, dense, len(s.querySegments)) }
-	stages := []func() error{
-		func() error { return s.features(ctx, w) },
-		func() error { return s.computeMatrices(ctx, w) },
-		queries,
-		func() error { return s.scorePairs(ctx, w) },
+	// Stages that do not apply to the model, the recipe or w do nothing.
+	stages := []func(context.Context, *workload) error{
+		s.features, s.forward, s.computeMatrices, s.otherQueries, s.scorePairs,
+		s.pairLosses, s.scoreRelations, s.predictRelationsByQueries, s.zLosses,
+		s.pairGradients, s.otherQueryGradients, s.backward, s.featureGradients,
 	}
-	if s.network != nil {
-		stages[1], stages[2] = func() error { return s.forward(ctx, w) }, stages[1]
-		queryGradients = func() error { return s.backward(ctx, w) }
-	}
-	if len(w.matrices) == 0 {
-		stages = append(stages, func() error { return s.pairLosses(ctx, w) })
-	}
-	if s.linearRelations != nil {
-		stages = append(stages, func() error { return s.scoreRelations(ctx, w) })
-	}
-	if s.relationQueries != nil {
-		stages = append(stages, func() error { return s.predictRelationsByQueries(ctx, w) })
-	}
-	stages = append(stages,
-		func() error { return s.zLosses(ctx, w) },
-		func() error { return s.pairGradients(ctx, w) },
-		queryGradients,
-		func() error { return s.featureGradients(ctx, w) },
-	)
 	for _, stage := range stages {
-		if err := stage(); err != nil {
+		if err := stage(ctx, w); err != nil {
 			return Loss{}, err
 		}
 	}
@@ -384,6 +362,23 @@ func (s *stepper) computeQueriesAndMatrix(ctx context.Context, p *pool, w *workl
 	return s.queryGradients(ctx, p, w, first, last)
 }
 
+// otherQueries computes the queries outside score matrices, unless forward has done so.
+func (s *stepper) otherQueries(ctx context.Context, w *workload) error {
+	if s.network != nil {
+		return nil
+	}
+	return s.queries(ctx, s.pool, w, s.querySegmentsBefore(w.denseQueries()), len(s.querySegments))
+}
+
+// otherQueryGradients computes the gradients of the queries outside score matrices, unless backward
+// does so.
+func (s *stepper) otherQueryGradients(ctx context.Context, w *workload) error {
+	if s.network != nil {
+		return nil
+	}
+	return s.queryGradients(ctx, s.pool, w, s.querySegmentsBefore(w.denseQueries()), len(s.querySegments))
+}
+
 // queries computes Ψ for segments first ≤ i < last, and the scores of their pairs that are not in
 // slices.
 func (s *stepper) queries(ctx context.Context, p *pool, w *workload, first, last int) error {
@@ -438,7 +433,7 @@ func (s *stepper) anchor(c *stepScratch, w *workload, query int) []float32 {
 func (s *stepper) computeMatrix(ctx context.Context, p *pool, w *workload, m scoreMatrix) error {
 	psi, phi := s.psi.Slice(m.query, m.lastQuery), s.phi.Slice(m.row, m.lastRow)
 	dPsi, dPhi := s.dPsi.Slice(m.query, m.lastQuery), s.dPhi.Slice(m.row, m.lastRow)
-	size(&p.scores, psi.Rows, phi.Rows)
+	p.scores.Resize(psi.Rows, phi.Rows)
 	for i := range s.lossBlocks {
 		if err := p.comparer.scores(ctx, p.scores, s.columns(psi, i), s.columns(phi, i)); err != nil {
 			return err
@@ -533,6 +528,9 @@ func (s *stepper) exclude(w *workload, i int, m scoreMatrix, scores []float32) {
 // pairLosses computes the losses of the main queries with independent negatives. It replaces the
 // scores of their pairs with derivatives of the loss.
 func (s *stepper) pairLosses(ctx context.Context, w *workload) error {
+	if len(w.matrices) > 0 {
+		return nil
+	}
 	return s.pool.parallel(ctx, w.main, func(c *stepScratch, i int) {
 		from, to := w.pairsOf(i)
 		s.losses[i], s.dConstants[i] = 0, 0

@@ -115,16 +115,7 @@ func pairInt8(c vectors) {
 	c.CMPQ(t, r.n)
 	c.JLT(operand.LabelRef("terms"))
 
-	c.Comment("Add the chains, then the halves of the lanes")
-	c.VPADDD(accs[1], accs[0], accs[0])
-	c.VPADDD(accs[3], accs[2], accs[2])
-	c.VPADDD(accs[2], accs[0], accs[0])
-	storeSum(c.Context, accs[0], c.lanes, r)
-	c.ADDQ(operand.Imm(4), r.ids)
-	c.ADDQ(operand.Imm(4), r.out)
-	c.DECQ(r.count)
-	c.JNE(operand.LabelRef("row"))
-	c.end()
+	c.finishRow(accs, r)
 }
 
 // pairArguments are the arguments of a pair kernel. stride is in bytes.
@@ -147,6 +138,37 @@ func (r pairArguments) next(c *build.Context) (row, t reg.GPVirtual) {
 	c.ADDQ(r.table, row)
 	c.XORQ(t, t)
 	return row, t
+}
+
+// finishRow ends the loop over the rows. It stores the sum of the lanes of four accumulators, which are int32.
+func (c vectors) finishRow(accs []reg.VecVirtual, r pairArguments) {
+	c.Comment("Add the chains, then the halves of the lanes")
+	c.VPADDD(accs[1], accs[0], accs[0])
+	c.VPADDD(accs[3], accs[2], accs[2])
+	c.VPADDD(accs[2], accs[0], accs[0])
+	storeSum(c.Context, accs[0], c.lanes, r)
+	c.ADDQ(operand.Imm(4), r.ids)
+	c.ADDQ(operand.Imm(4), r.out)
+	c.DECQ(r.count)
+	c.JNE(operand.LabelRef("row"))
+	c.end()
+}
+
+// storeSum stores the sum of the lanes of acc, which are int32.
+func storeSum(c *build.Context, acc reg.VecVirtual, lanes int, r pairArguments) {
+	s, hi := acc.AsX(), c.XMM()
+	if lanes == 16 {
+		y := c.YMM()
+		c.VEXTRACTI64X4(operand.Imm(1), acc, y)
+		c.VPADDD(y, acc.AsY(), acc.AsY())
+	}
+	c.VEXTRACTI128(operand.Imm(1), acc.AsY(), hi)
+	c.VPADDD(hi, s, s)
+	c.VPSHUFD(operand.Imm(0x4e), s, hi)
+	c.VPADDD(hi, s, s)
+	c.VPSHUFD(operand.Imm(0xb1), s, hi)
+	c.VPADDD(hi, s, s)
+	c.VMOVD(s, operand.Mem{Base: r.out})
 }
 
 func (p pair) emit(c *build.Context, set string, lanes int) {

@@ -19,6 +19,17 @@ func NewMatrix(rows, cols int) Matrix {
 	return Matrix{Data: kernel.AlignedFloat32(rows * stride), Rows: rows, Cols: cols, Stride: stride}
 }
 
+// LineStride returns a distance between rows of the given length, in entries. It is an odd number of cache
+// lines, so a column uses all sets of a cache even if a row fills a page.
+func LineStride(cols int) int { return (roundUp(cols, rowLanes)/rowLanes | 1) * rowLanes }
+
+// Resize makes m a matrix whose rows are LineStride(cols) entries apart. It keeps the memory of m if that
+// suffices. The entries are undefined.
+func (m *Matrix) Resize(rows, cols int) {
+	stride := LineStride(cols)
+	*m = Matrix{Data: room(m.Data, rows*stride), Rows: rows, Cols: cols, Stride: stride}
+}
+
 // Row returns row i.
 func (m Matrix) Row(i int) []float32 { return m.Data[i*m.Stride : i*m.Stride+m.Cols] }
 

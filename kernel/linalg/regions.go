@@ -59,11 +59,11 @@ func (r Region) Width() int { return r.Kind.parts() * r.terms() }
 
 // Scratch returns the number of float32 entries that a Regions needs for a block.
 func (r Region) Scratch(queries, features int) int {
-	scores := r.Kind.parts() * lineStride(features)
+	scores := r.Kind.parts() * LineStride(features)
 	if r.Kind == RegionParallelogram {
 		scores += features // which pairs are inside
 	}
-	return queries * (lineStride(regionWords*r.Width()) + scores)
+	return queries * (LineStride(regionWords*r.Width()) + scores)
 }
 
 const (
@@ -249,9 +249,9 @@ func (r *Regions) Scores(ctx context.Context, s, psi, phi Matrix) error {
 	}
 	r.region.check(psi.Cols, phi.Cols)
 	n, parts := r.region.terms(), r.region.Kind.parts()
-	sized(&r.words, psi.Rows, parts*regionWords*n)
+	r.words.Resize(psi.Rows, parts*regionWords*n)
 	for k := range parts {
-		sized(&r.scores[k], s.Rows, s.Cols)
+		r.scores[k].Resize(s.Rows, s.Cols)
 	}
 	if r.region.Kind == RegionParallelogram && len(r.inside) < s.Rows*s.Cols {
 		r.inside = make([]int32, s.Rows*s.Cols)
@@ -259,16 +259,6 @@ func (r *Regions) Scores(ctx context.Context, s, psi, phi Matrix) error {
 	r.s, r.psi, r.phi = s, psi, phi
 	defer r.forget()
 	return r.pool.Run(ctx, groups(psi.Rows), r.scoreWork)
-}
-
-// lineStride returns a distance between rows that is an odd number of cache lines, so a column uses
-// all sets of a cache.
-func lineStride(cols int) int { return (roundUp(cols, rowLanes)/rowLanes | 1) * rowLanes }
-
-// sized gives m the shape rows × cols and keeps its memory if it suffices.
-func sized(m *Matrix, rows, cols int) {
-	stride := lineStride(cols)
-	*m = Matrix{Data: room(m.Data, rows*stride), Rows: rows, Cols: cols, Stride: stride}
 }
 
 func groups(rows int) int { return (rows + regionGroup - 1) / regionGroup }
