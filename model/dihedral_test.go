@@ -17,7 +17,7 @@ func TestDihedralGroup(t *testing.T) {
 	for _, order := range []int{1, 2, 3, 4, 5, 8, 64} {
 		m := random(t, "dihedral", 1, 1, 1, 1, 1).(*dihEdralModel)
 		config := m.Config()
-		config.Hyper = map[string]float64{Order: float64(order)}
+		config.Hyper = map[string]float64{groupOrder.Key: float64(order)}
 		elements := newDihEdral(Tables{config: config}).elements
 		assert.Len(t, elements, 2*order)
 		find := func(x block) (found int) {
