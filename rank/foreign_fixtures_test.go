@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/mquine/mquine/kernel"
+	"github.com/mquine/mquine/kernel/kerneltest"
 	"github.com/mquine/mquine/kg"
 	"github.com/mquine/mquine/kg/kgtest"
 	"github.com/mquine/mquine/model/checkpoint"
@@ -111,7 +112,7 @@ func TestForeignScores(t *testing.T) {
 	for _, name := range scoredFixtures {
 		t.Run(name, func(t *testing.T) {
 			c, g, dir := openFixture(t, name)
-			worker := c.Model.NewWorker(someBackend(t))
+			worker := c.Model.NewWorker(kerneltest.Best(t))
 			table := readTable(t, filepath.Join(dir, "scores.tsv"))
 			require.Len(t, table.rows, 40)
 			for side, names := range columns {
@@ -141,7 +142,7 @@ func TestForeignScores(t *testing.T) {
 // the reversed triple.
 func TestRESCALOfDGLKE(t *testing.T) {
 	c, g, dir := openFixture(t, "dglke-rescal-umls")
-	worker, index := c.Model.NewWorker(someBackend(t)), kgtest.Index(t, g)
+	worker, index := c.Model.NewWorker(kerneltest.Best(t)), kgtest.Index(t, g)
 	table := readTable(t, filepath.Join(dir, "ranks.tsv"))
 	column, tails, differ := slices.Index(table.header, "better"), 0, 0
 	for _, fields := range table.rows {

@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/mquine/mquine/kernel"
+	"github.com/mquine/mquine/kernel/kerneltest"
 	"github.com/mquine/mquine/kg"
 	"github.com/mquine/mquine/model"
 )
@@ -58,9 +58,7 @@ func TestGroupFixtures(t *testing.T) {
 			lines := strings.Split(strings.TrimSpace(string(text)), "\n")
 			header := strings.Split(lines[0], "\t")
 			require.Len(t, lines, 41)
-			backends, err := kernel.Available()
-			require.NoError(t, err)
-			w := c.Model.NewWorker(backends[0])
+			w := c.Model.NewWorker(kerneltest.Best(t))
 			for _, line := range lines[1:] {
 				fields := strings.Split(line, "\t")
 				id := func(v *kg.Vocabulary, column int) int32 {

@@ -18,7 +18,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/mquine/mquine/kernel"
+	"github.com/mquine/mquine/kernel/kerneltest"
 	"github.com/mquine/mquine/kg"
 	"github.com/mquine/mquine/model"
 )
@@ -374,9 +374,7 @@ func TestRotateFixtures(t *testing.T) {
 
 			scores := readScores(t, filepath.Join(dir, "scores.tsv"), c)
 			require.Len(t, scores, 40)
-			backends, err := kernel.Available()
-			require.NoError(t, err)
-			w := c.Model.NewWorker(backends[0])
+			w := c.Model.NewWorker(kerneltest.Best(t))
 			for _, s := range scores {
 				for _, side := range []kg.Side{kg.Tail, kg.Head} {
 					q, answer := s.triple.Query(side)
