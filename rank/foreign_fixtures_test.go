@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/mquine/mquine/internal/fixture"
 	"github.com/mquine/mquine/kernel"
 	"github.com/mquine/mquine/kernel/kerneltest"
 	"github.com/mquine/mquine/kg"
@@ -168,24 +169,10 @@ func TestRESCALOfDGLKE(t *testing.T) {
 	assert.Zero(t, differ, "of %d ranks differ", tails)
 }
 
-// fixture returns the folder of a checkpoint with ranks that another program computed.
-func fixture(t *testing.T, name string) string {
-	t.Helper()
-	root := os.Getenv("MQUINE_FIXTURES")
-	if root == "" {
-		t.Skip("MQUINE_FIXTURES does not name the folder of the reference checkpoints")
-	}
-	dir := filepath.Join(root, name)
-	if _, err := os.Stat(dir); err != nil {
-		t.Skipf("MQUINE_FIXTURES: %v", err)
-	}
-	return dir
-}
-
 // openFixture opens a checkpoint, and its data set with the checkpoint's identifiers.
 func openFixture(t *testing.T, name string) (c *checkpoint.Checkpoint, g *kg.Graph, dir string) {
 	t.Helper()
-	dir = fixture(t, name)
+	dir = fixture.Dir(t, name)
 	c, err := checkpoint.Open(t.Context(), dir)
 	require.NoError(t, err)
 	t.Cleanup(func() { assert.NoError(t, c.Close()) })
@@ -268,7 +255,7 @@ func readForeignRanks(t *testing.T, path string, g *kg.Graph) map[sidedTriple]in
 // TestForeignImported checks that a checkpoint that another tool wrote and its conversion to
 // mquine/1 give the same counts under every filter.
 func TestForeignImported(t *testing.T) {
-	root := filepath.Dir(fixture(t, "mquine-umls"))
+	root := fixture.Root(t)
 	entries, err := os.ReadDir(root)
 	require.NoError(t, err)
 	g, err := kg.Open(t.Context(), "umls")

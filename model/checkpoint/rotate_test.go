@@ -18,6 +18,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/mquine/mquine/internal/fixture"
 	"github.com/mquine/mquine/kernel/kerneltest"
 	"github.com/mquine/mquine/kg"
 	"github.com/mquine/mquine/model"
@@ -360,10 +361,7 @@ func TestRotateFixtures(t *testing.T) {
 		"rotate":   {Model: "rotate", Dim: 32, Hyper: map[string]float64{"gamma": 6, "embedding_range": 0.25}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			dir := filepath.Join(os.Getenv("MQUINE_FIXTURES"), "rotate-repo-"+name+"-umls")
-			if _, err := os.Stat(dir); err != nil {
-				t.Skip("MQUINE_FIXTURES does not name a folder that holds rotate-repo-" + name + "-umls")
-			}
+			dir := fixture.Dir(t, "rotate-repo-"+name+"-umls")
 			c, err := Open(t.Context(), dir)
 			require.NoError(t, err)
 			defer c.Close()
