@@ -273,10 +273,10 @@ func (r *ComparisonReport) writeCSV(w io.Writer) error {
 					r.Provenance.Data.Name, r.Split.String(), r.Filter.String(), r.Ties.String(), c.Base, c.Other,
 					of.By, of.Group, of.Label, of.Side.String(), strconv.Itoa(of.N), strconv.Itoa(of.Wins),
 					strconv.Itoa(of.Losses), strconv.Itoa(of.Equal),
-					m.Metric, exact(m.Base), exact(m.Other), exact(m.Difference), exact(m.CI[0]), exact(m.CI[1]),
-					exact(m.P), r.Provenance.Bootstrap.By.String(), strconv.Itoa(of.Clusters), exact(of.Effective),
-					strconv.FormatBool(r.Restricted()), exact(Number(tolerance.Absolute)),
-					exact(Number(tolerance.Relative)),
+					m.Metric, m.Base.Exact(), m.Other.Exact(), m.Difference.Exact(), m.CI[0].Exact(), m.CI[1].Exact(),
+					m.P.Exact(), r.Provenance.Bootstrap.By.String(), strconv.Itoa(of.Clusters), of.Effective.Exact(),
+					strconv.FormatBool(r.Restricted()), Number(tolerance.Absolute).Exact(),
+					Number(tolerance.Relative).Exact(),
 				})
 			}
 		}

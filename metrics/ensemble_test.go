@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/mquine/mquine/kernel"
+	"github.com/mquine/mquine/kernel/kerneltest"
 	"github.com/mquine/mquine/kg"
 	"github.com/mquine/mquine/kg/kgtest"
 	"github.com/mquine/mquine/kg/synth"
@@ -21,8 +21,7 @@ import (
 // alone and, with two members, as any weights on its coarse grid. They do not depend on the number
 // of threads.
 func TestFitEnsemble(t *testing.T) {
-	backends, err := kernel.Available()
-	require.NoError(t, err)
+	backend := kerneltest.Best(t)
 	g, _, err := synth.Families(t.Context(), synth.Config{Seed: 1, Entities: 120, Train: 500, Valid: 60, Test: 20})
 	require.NoError(t, err)
 	index := kgtest.Index(t, g)
@@ -42,7 +41,7 @@ func TestFitEnsemble(t *testing.T) {
 		}
 		m, err := model.NewEnsemble(list)
 		require.NoError(t, err)
-		r, err := rank.Run(t.Context(), m, index, g.Splits[kg.Valid], rank.Options{Backend: backends[0], Threads: 2})
+		r, err := rank.Run(t.Context(), m, index, g.Splits[kg.Valid], rank.Options{Backend: backend, Threads: 2})
 		require.NoError(t, err)
 		var sum float64
 		for _, x := range r.Ranks {
@@ -55,7 +54,7 @@ func TestFitEnsemble(t *testing.T) {
 		for threads := 1; threads <= 3; threads += 2 {
 			calls, last := 0, 0
 			weights, best, err := FitEnsemble(t.Context(), members[:n], index, g.Splits[kg.Valid], FitOptions{
-				Rank: rank.Options{Backend: backends[0], Threads: threads},
+				Rank: rank.Options{Backend: backend, Threads: threads},
 				Progress: func(done, total int) {
 					calls++
 					assert.Equal(t, calls, done)
@@ -91,8 +90,7 @@ func TestFitEnsemble(t *testing.T) {
 // from 1. A search of all powers of √2, with ranks from single reference scores, finds nothing
 // better.
 func TestFitEnsembleFarWeights(t *testing.T) {
-	backends, err := kernel.Available()
-	require.NoError(t, err)
+	backend := kerneltest.Best(t)
 	const entities, relations, scale = 40, 3, 12
 	models := map[string]model.Model{}
 	for name, factor := range map[string]float32{"good": 1, "large": scale, "other": 1} {
@@ -129,7 +127,7 @@ func TestFitEnsembleFarWeights(t *testing.T) {
 			var workers []model.Worker
 			for _, m := range c.members {
 				members = append(members, model.Member{Model: models[m]})
-				workers = append(workers, models[m].NewWorker(backends[0]))
+				workers = append(workers, models[m].NewWorker(backend))
 			}
 			score := func(weights []float64, q kg.Query, e int32) (sum float64) {
 				for i, w := range workers {
@@ -167,7 +165,7 @@ func TestFitEnsembleFarWeights(t *testing.T) {
 			}
 
 			g.Splits = [kg.NumSplits][]kg.Triple{kg.Train: triples, kg.Valid: triples}
-			o := FitOptions{Rank: rank.Options{Backend: backends[0], Threads: 1}}
+			o := FitOptions{Rank: rank.Options{Backend: backend, Threads: 1}}
 			weights, best, err := FitEnsemble(t.Context(), members, kgtest.Index(t, g), triples, o)
 			require.NoError(t, err)
 			assert.InDelta(t, mrr(weights...), best, 1e-12)

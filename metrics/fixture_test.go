@@ -11,26 +11,13 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/mquine/mquine/internal/fixture"
 	"github.com/mquine/mquine/kg"
 	"github.com/mquine/mquine/rank"
 )
 
-// fixture returns the folder of a checkpoint with ranks that another program computed.
-func fixture(t *testing.T, name string) string {
-	t.Helper()
-	root := os.Getenv("MQUINE_FIXTURES")
-	if root == "" {
-		t.Skip("MQUINE_FIXTURES does not name the folder of the reference checkpoints")
-	}
-	dir := filepath.Join(root, name)
-	if _, err := os.Stat(dir); err != nil {
-		t.Skipf("MQUINE_FIXTURES: %v", err)
-	}
-	return dir
-}
-
 func TestMetricsOfFixture(t *testing.T) {
-	dir := fixture(t, "mquine-umls")
+	dir := fixture.Dir(t, "mquine-umls")
 	text, err := os.ReadFile(filepath.Join(dir, "ranks.tsv"))
 	require.NoError(t, err)
 	g := &kg.Graph{Entities: kg.NewVocabulary(), Relations: kg.NewVocabulary()}

@@ -18,6 +18,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/mquine/mquine/internal/fixture"
 	"github.com/mquine/mquine/internal/text"
 	"github.com/mquine/mquine/kg"
 	"github.com/mquine/mquine/kg/kgtest"
@@ -54,10 +55,7 @@ func otherRule(name string, r rank.Rank, f rank.Filter, own, their float64) stri
 // after its conversion. It compares the ranks with the tool's query by query, and the metrics digit
 // by digit. It also compares the table in docs/checkpoint.md with the results.
 func TestForeignTable(t *testing.T) {
-	root := os.Getenv("MQUINE_FIXTURES")
-	if root == "" {
-		t.Skip("MQUINE_FIXTURES does not name the folder of the reference checkpoints")
-	}
+	root := fixture.Root(t)
 	g, err := kg.Open(t.Context(), "umls")
 	if err != nil {
 		t.Skipf("MQUINE_DATA: %v", err)

@@ -198,6 +198,14 @@ func (n Number) format(decimals int) string {
 	return s
 }
 
+// Exact formats the number for programs, with as many digits as it needs. An undefined number is empty.
+func (n Number) Exact() string {
+	if math.IsNaN(float64(n)) {
+		return ""
+	}
+	return strconv.FormatFloat(float64(n), 'g', -1, 64)
+}
+
 // tooFew reports whether a mean has no interval because there are too few clusters.
 func tooFew(n Number, ci [2]Number) bool {
 	return !math.IsNaN(float64(n)) && math.IsNaN(float64(ci[0]))
@@ -248,14 +256,6 @@ func writeTables(w io.Writer, f Format, tables []*text.Table, notes []string) er
 	}
 	_, err := io.WriteString(w, "\n"+strings.Join(notes, "\n")+"\n")
 	return err
-}
-
-// exact formats a number for programs. An undefined number is empty.
-func exact(n Number) string {
-	if math.IsNaN(float64(n)) {
-		return ""
-	}
-	return strconv.FormatFloat(float64(n), 'g', -1, 64)
 }
 
 // known returns an identifier with its readable label in parentheses, if it has one.

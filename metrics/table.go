@@ -343,18 +343,18 @@ func (r *Report) writeCSV(w io.Writer) error {
 		row := []string{
 			p.Data.Name, r.Split, p.Checkpoint.Model, dim, res.By, res.Group, res.Label,
 			res.Side.String(), res.Filter.String(), res.Ties.String(), strconv.Itoa(res.N),
-			exact(res.MRR), exact(res.MRRCI[0]), exact(res.MRRCI[1]), p.Bootstrap.By.String(),
-			strconv.Itoa(res.Clusters), exact(res.Effective),
-			exact(res.MR), exact(res.Median), exact(res.GMR), exact(res.AMR), exact(res.AMRI),
+			res.MRR.Exact(), res.MRRCI[0].Exact(), res.MRRCI[1].Exact(), p.Bootstrap.By.String(),
+			strconv.Itoa(res.Clusters), res.Effective.Exact(),
+			res.MR.Exact(), res.Median.Exact(), res.GMR.Exact(), res.AMR.Exact(), res.AMRI.Exact(),
 		}
 		if res.Limits == nil {
 			row = append(row, "", "")
 		} else {
-			row = append(row, exact(res.Limits[Oracle]), exact(res.Limits[Exchangeable]))
+			row = append(row, res.Limits[Oracle].Exact(), res.Limits[Exchangeable].Exact())
 		}
 		row = append(row, r.Restrictions.Describe(res.Side, r.Candidates), r.Protocol)
 		for _, h := range res.Hits {
-			row = append(row, exact(h.Share))
+			row = append(row, h.Share.Exact())
 		}
 		rows = append(rows, row)
 	}

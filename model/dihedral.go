@@ -40,11 +40,8 @@ var dihEdral = &Spec{
 
 const dihedralEntity = "entity"
 
-// Order is the key of K, the number of rotations of DihEdral's group.
-const Order = "order"
-
 var groupOrder = &HyperParameter{
-	Key: Order, Help: "number K of rotations in the dihedral group, which also has K reflections",
+	Key: "order", Help: "number K of rotations in the dihedral group, which also has K reflections",
 	Default: 4, Least: 1, Most: 64, Whole: true,
 }
 

@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/assert"
 
+	"github.com/mquine/mquine/kernel/kerneltest"
 	"github.com/mquine/mquine/kernel/linalg"
 	"github.com/mquine/mquine/kg"
 )
@@ -17,7 +18,7 @@ func TestDihedralGroup(t *testing.T) {
 	for _, order := range []int{1, 2, 3, 4, 5, 8, 64} {
 		m := random(t, "dihedral", 1, 1, 1, 1, 1).(*dihEdralModel)
 		config := m.Config()
-		config.Hyper = map[string]float64{Order: float64(order)}
+		config.Hyper = map[string]float64{groupOrder.Key: float64(order)}
 		elements := newDihEdral(Tables{config: config}).elements
 		assert.Len(t, elements, 2*order)
 		find := func(x block) (found int) {
@@ -73,7 +74,7 @@ func TestStraightThrough(t *testing.T) {
 		return score
 	}
 	for _, side := range []kg.Side{kg.Tail, kg.Head} {
-		w := m.NewTrainingWorker(linalg.New(someBackend(t)), NoPenalty)
+		w := m.NewTrainingWorker(linalg.New(kerneltest.Best(t)), NoPenalty)
 		w.Begin(side, 0)
 		dAnchor, dRelation := make([]float32, 2*k), make([]float32, len(r))
 		w.QueryGradient(dAnchor, append([]float32{}, g...), h, 0, 0)

@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/mquine/mquine/internal/exactly"
+	"github.com/mquine/mquine/kernel/kerneltest"
 	"github.com/mquine/mquine/kg"
 	"github.com/mquine/mquine/model/internal/unrounded"
 )
@@ -22,7 +23,7 @@ func ensembleError(t *testing.T, members []Member, c float64, ratio *exactly.Rat
 // scoreError compares the slack with an error: the difference between the reference score of the
 // triple (1, 0, 2), minus the constant c, and the comparison of its float32 vectors.
 func scoreError(t *testing.T, m Model, c float64, ratio *exactly.Ratio) {
-	w, q, tower := m.NewWorker(someBackend(t)), kg.Query{Side: kg.Tail, Anchor: 1}, m.Tower(kg.Tail)
+	w, q, tower := m.NewWorker(kerneltest.Best(t)), kg.Query{Side: kg.Tail, Anchor: 1}, m.Tower(kg.Tail)
 	psi, phi := make([]float32, tower.Psi), make([]float32, tower.Phi)
 	var slacks [1]Slack
 	var sizes [1]float64
@@ -124,7 +125,7 @@ func TestEnsembleAllocations(t *testing.T) {
 		{Model: random(t, "mquine", 3, 20, 2, 1, 1), Weight: 2},
 	})
 	require.NoError(t, err)
-	w, tower, list := m.NewWorker(someBackend(t)), m.Tower(kg.Tail), []int32{4, 5, 6}
+	w, tower, list := m.NewWorker(kerneltest.Best(t)), m.Tower(kg.Tail), []int32{4, 5, 6}
 	x, slacks, sizes := make([]float32, 3*tower.Psi), make([]Slack, 3), make([]float64, 3)
 	assert.Zero(t, testing.AllocsPerRun(10, func() {
 		w.Queries(kg.Head, 1, list, Rows{x, tower.Psi, tower.Psi}, slacks)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/mquine/mquine/internal/exactly"
 	"github.com/mquine/mquine/internal/fmath"
+	"github.com/mquine/mquine/kernel/kerneltest"
 	"github.com/mquine/mquine/kg"
 	"github.com/mquine/mquine/model/internal/unrounded"
 )
@@ -46,7 +47,7 @@ func TestExpressiveBoundary(t *testing.T) {
 		}
 		built, err := New(c, [][]float32{entity[:c.Entities], relation})
 		require.NoError(t, err)
-		w := single(built, someBackend(t))
+		w := single(built, kerneltest.Best(t))
 		q := kg.Query{Side: side}
 		psi, phi := make([]float32, built.Tower(side).Psi), make([]float32, 1)
 		slack := w.Query(q, psi)

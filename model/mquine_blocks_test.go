@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/mquine/mquine/kernel"
+	"github.com/mquine/mquine/kernel/kerneltest"
 	"github.com/mquine/mquine/kernel/linalg"
 	"github.com/mquine/mquine/kg"
 )
@@ -51,10 +51,8 @@ func blocksOf(t *testing.T, name string, d, k int) (whole *blockModel, blocks []
 // Training a model with blocks changes each block, bit for bit, as training a model of this block
 // alone does.
 func TestBlocksTrainLikeSingleModels(t *testing.T) {
-	backends, err := kernel.Available()
-	require.NoError(t, err)
 	const d, k = 5, 3
-	b := linalg.New(backends[0])
+	b := linalg.New(kerneltest.Best(t))
 	p := Triangle(d)
 	for _, name := range []string{"mquine", "mquade"} {
 		whole, blocks := blocksOf(t, name, d, k)

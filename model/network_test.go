@@ -6,6 +6,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/mquine/mquine/internal/exactly"
+	"github.com/mquine/mquine/kernel/kerneltest"
 	"github.com/mquine/mquine/kg"
 	"github.com/mquine/mquine/model/internal/unrounded"
 )
@@ -29,7 +30,7 @@ func networkOf(t *testing.T, c Config, values map[string][]float32) Model {
 // networkError compares the slack with the error of a score: the score of (0, 0, 1) for its query
 // on the given side. float32 must hold ψ and φ exactly, and c must be 0.
 func networkError(t *testing.T, m Model, side kg.Side, least float64) {
-	w := single(m, someBackend(t))
+	w := single(m, kerneltest.Best(t))
 	q, answer := kg.Triple{Tail: 1}.Query(side)
 	tower := m.Tower(side)
 	psi, phi := make([]float32, tower.Psi), make([]float32, tower.Phi)

@@ -12,6 +12,7 @@ import (
 	"github.com/mquine/mquine/internal/exactly"
 	"github.com/mquine/mquine/internal/fmath"
 	"github.com/mquine/mquine/kernel"
+	"github.com/mquine/mquine/kernel/kerneltest"
 	"github.com/mquine/mquine/kg"
 	"github.com/mquine/mquine/model/internal/unrounded"
 )
@@ -20,13 +21,6 @@ import (
 // bring the errors close to the slacks, so the tests fail if a term of a slack is halved or missing
 // (docs/numerics.md, "Tests of the bounds"). One tier is enough, because the float64 kernels give
 // the same bits on all tiers.
-
-// someBackend returns any backend.
-func someBackend(t *testing.T) *kernel.Backend {
-	backends, err := kernel.Available()
-	require.NoError(t, err)
-	return backends[0]
-}
 
 // vector returns n entries: the value first once, and then the value rest n − 1 times.
 func vector(n int, first, rest float64) []float32 {
@@ -51,7 +45,7 @@ func slackError(t *testing.T, m Model, ratio *exactly.Ratio) {
 
 // slackErrorOf is slackError for the query on one side.
 func slackErrorOf(t *testing.T, m Model, side kg.Side, ratio *exactly.Ratio) {
-	w, triple := single(m, someBackend(t)), kg.Triple{Head: 0, Tail: 1}
+	w, triple := single(m, kerneltest.Best(t)), kg.Triple{Head: 0, Tail: 1}
 	q, answer := triple.Query(side)
 	tower := m.Tower(side)
 	psi, phi := make([]float32, tower.Psi), make([]float32, tower.Phi)
@@ -176,7 +170,7 @@ func TestSlackOfProducts(t *testing.T) {
 		r[i*d] = 0x1p-26
 		r[d+i] = float32(-root * 0x1p-14 / 0x1p-27)
 	}
-	w := rows(t, Config{Model: "rescal", Dim: d}, [][]float32{h, tail}, [][]float32{r}).NewWorker(someBackend(t))
+	w := rows(t, Config{Model: "rescal", Dim: d}, [][]float32{h, tail}, [][]float32{r}).NewWorker(kerneltest.Best(t))
 	q, rescal := kg.Query{Side: kg.Head, Anchor: 1}, w.(*rescalWorker)
 	psi, slacks := Rows{make([]float32, d), d, d}, make([]Slack, 1)
 	w.Queries(q.Side, 0, []int32{1}, psi, slacks)
@@ -193,7 +187,7 @@ func TestSlackOfProjections(t *testing.T) {
 		c.Entities, c.Relations = 2, 1
 		m, err := New(c, tensors)
 		require.NoError(t, err)
-		w, triple := m.NewWorker(someBackend(t)), kg.Triple{Head: 0, Tail: 1}
+		w, triple := m.NewWorker(kerneltest.Best(t)), kg.Triple{Head: 0, Tail: 1}
 		for _, side := range []kg.Side{kg.Tail, kg.Head} {
 			q, answer := triple.Query(side)
 			width := m.Tower(side).Psi
@@ -226,7 +220,7 @@ func TestSlackOfProjections(t *testing.T) {
 		m, err := New(Config{Model: "transh-l2", Dim: d, Entities: 2, Relations: 1},
 			[][]float32{append(append([]float32{}, anchor...), zero...), zero, zero})
 		require.NoError(t, err)
-		w, q := m.NewWorker(someBackend(t)), kg.Query{}
+		w, q := m.NewWorker(kerneltest.Best(t)), kg.Query{}
 		psi, slack := Rows{make([]float32, d+1), d + 1, d + 1}, make([]Slack, 1)
 		w.Queries(kg.Tail, 0, []int32{0}, psi, slack)
 		ratio.See(exactly.Add(exactly.Of(w.Reference(q, 1)), exactly.Dot(anchor, anchor)), slack[0].At(0))
@@ -264,7 +258,7 @@ func TestSlackOfMatrices(t *testing.T) {
 	m, err := New(Config{Model: "mquine", Dim: d, Entities: 2, Relations: 1},
 		[][]float32{append(anchor, candidate...), zero, zero, cross})
 	require.NoError(t, err)
-	w := m.NewWorker(someBackend(t)).(oneByOne).SingleWorker.(*matrixWorker)
+	w := m.NewWorker(kerneltest.Best(t)).(oneByOne).SingleWorker.(*matrixWorker)
 
 	// BᵀA and c are 0. Query and Feature leave BᵀB and T² in square, before the rounding to
 	// float32.
@@ -330,7 +324,7 @@ func TestSlackOfMatrixNorms(t *testing.T) {
 				}
 				return exactly.Norm(exactly.All(all))
 			}
-			w := single(m, someBackend(t))
+			w := single(m, kerneltest.Best(t))
 			psi := make([]float32, m.Tower(kg.Tail).Phi)
 			var ratio exactly.Ratio
 			for _, side := range []kg.Side{kg.Tail, kg.Head} {
@@ -368,7 +362,7 @@ func TestNormsAreUpperBounds(t *testing.T) {
 	m, err := New(Config{Model: "mquade", Dim: 30, Entities: 1, Relations: 1},
 		[][]float32{packed(30, 1, 0x1p-28, 0), make([]float32, 900), make([]float32, 900)})
 	require.NoError(t, err)
-	w := m.NewWorker(someBackend(t)).(oneByOne).SingleWorker.(*matrixWorker)
+	w := m.NewWorker(kerneltest.Best(t)).(oneByOne).SingleWorker.(*matrixWorker)
 	unpacked := w.unpack(w.entity, 0)
 	for _, c := range []struct {
 		name string

@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/mquine/mquine/internal/fmath"
-	"github.com/mquine/mquine/kernel"
+	"github.com/mquine/mquine/kernel/kerneltest"
 	"github.com/mquine/mquine/kg"
 )
 
@@ -36,8 +36,7 @@ func rows(t *testing.T, c Config, entities, relations [][]float32) Model {
 
 // The printed scores equal scores computed by hand.
 func TestScoresByHand(t *testing.T) {
-	backends, err := kernel.Available()
-	require.NoError(t, err)
+	backend := kerneltest.Best(t)
 	type table = [][]float32
 	for _, c := range []struct {
 		config              Config
@@ -90,7 +89,7 @@ func TestScoresByHand(t *testing.T) {
 	} {
 		m := rows(t, c.config, c.entities, c.relations)
 		q, answer := kg.Triple{Head: 0, Relation: 0, Tail: 1}.Query(kg.Tail)
-		assert.InDelta(t, c.want, m.Score(m.NewWorker(backends[0]).Reference(q, answer)), 1e-7, c.config.Model)
+		assert.InDelta(t, c.want, m.Score(m.NewWorker(backend).Reference(q, answer)), 1e-7, c.config.Model)
 	}
 }
 
@@ -103,7 +102,7 @@ func TestSEEKWithFewSegments(t *testing.T) {
 		}
 		m, err := New(c, other.Tensors())
 		require.NoError(t, err)
-		seek, want := m.NewWorker(someBackend(t)), other.NewWorker(someBackend(t))
+		seek, want := m.NewWorker(kerneltest.Best(t)), other.NewWorker(kerneltest.Best(t))
 		for e := range int32(5) {
 			q := kg.Query{Side: kg.Side(e % 2), Relation: e % 2, Anchor: 4 - e}
 			assert.InDelta(t, want.Reference(q, e), seek.Reference(q, e), 1e-12)
@@ -114,11 +113,10 @@ func TestSEEKWithFewSegments(t *testing.T) {
 // The balance of transe-l2 keeps ‖ψ‖‖φ‖ below ten times the size of a typical score at every scale
 // of the parameters.
 func TestBalance(t *testing.T) {
-	backends, err := kernel.Available()
-	require.NoError(t, err)
+	backend := kerneltest.Best(t)
 	for _, scale := range []float64{1e-18, 1e-3, 1, 1e3, 1e17} {
 		m := random(t, "transe-l2", 64, 1000, 1, scale, 1)
-		w := single(m, backends[0])
+		w := single(m, backend)
 		psi, phi := make([]float32, 65), make([]float32, 65)
 		w.Query(kg.Query{}, psi)
 		w.Feature(kg.Tail, 0, 1, phi)
@@ -129,13 +127,12 @@ func TestBalance(t *testing.T) {
 }
 
 func BenchmarkReference(b *testing.B) {
-	backends, err := kernel.Available()
-	require.NoError(b, err)
+	backend := kerneltest.Best(b)
 	for _, name := range Names()[2:] {
 		for _, side := range []kg.Side{kg.Tail, kg.Head} {
 			b.Run(fmt.Sprintf("%s/%v", name, side), func(b *testing.B) {
 				m := random(b, name, 500, 100, 1, 1, 1)
-				w := m.NewWorker(backends[0])
+				w := m.NewWorker(backend)
 				e := int32(0)
 				for b.Loop() {
 					e = (e + 1) % 100

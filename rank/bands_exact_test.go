@@ -12,6 +12,7 @@ import (
 	"github.com/mquine/mquine/internal/exactly"
 	"github.com/mquine/mquine/internal/fmath"
 	"github.com/mquine/mquine/kernel"
+	"github.com/mquine/mquine/kernel/kerneltest"
 	"github.com/mquine/mquine/kg"
 	"github.com/mquine/mquine/model"
 	"github.com/mquine/mquine/rank/internal/engine"
@@ -61,13 +62,6 @@ func oneCodedQuery(b *kernel.Backend, width int, format *codeFormat) (testBlock,
 // codesOf returns the common part of a screen of codes.
 func codesOf(x screen) *codes {
 	return x.(interface{ common() *codes }).common()
-}
-
-// someBackend returns any backend.
-func someBackend(t *testing.T) *kernel.Backend {
-	backends, err := kernel.Available()
-	require.NoError(t, err)
-	return backends[0]
 }
 
 // product returns the exact product of numbers.
@@ -146,7 +140,7 @@ func drawBands(rng *rand.Rand, s testBlock) (score float64) {
 // TestIntervals checks that the intervals of the float64 stage and of the panels' scores contain
 // all scores that the bounds allow.
 func TestIntervals(t *testing.T) {
-	b, rng := someBackend(t), rand.New(rand.NewPCG(1, 9))
+	b, rng := kerneltest.Best(t), rand.New(rand.NewPCG(1, 9))
 	for _, c := range kernel.Comparisons() {
 		t.Run(c.String(), func(t *testing.T) {
 			s := oneQuery(b, towerOf(c, 96))
@@ -172,7 +166,7 @@ func TestIntervals(t *testing.T) {
 
 // TestEnds checks that the thresholds of a target cover all errors that the bounds allow.
 func TestEnds(t *testing.T) {
-	b, rng := someBackend(t), rand.New(rand.NewPCG(2, 9))
+	b, rng := kerneltest.Best(t), rand.New(rand.NewPCG(2, 9))
 	for _, c := range kernel.Comparisons() {
 		t.Run(c.String(), func(t *testing.T) {
 			s := oneQuery(b, towerOf(c, 96))
@@ -216,7 +210,7 @@ func TestEnds(t *testing.T) {
 // exact comparison of vectors whose sums lose half a unit in the last place at every step of the
 // first lane.
 func TestPairInterval(t *testing.T) {
-	b := someBackend(t)
+	b := kerneltest.Best(t)
 	const lane = 100
 	for _, c := range []kernel.Comparison{kernel.L1, kernel.GroupNorm, kernel.Phase} {
 		t.Run(c.String(), func(t *testing.T) {
@@ -265,7 +259,7 @@ func TestIntervalOfSquares(t *testing.T) {
 			ts[2][0] = root(math.Sqrt2)
 		}})
 		ranks := []Rank{{Triple: kg.Triple{Head: 0, Tail: 1}, Side: kg.Tail}}
-		s := begin(t, loadAll(t, m, someBackend(t), Float32Screen, ranks, 2), 0, 1)
+		s := begin(t, loadAll(t, m, kerneltest.Best(t), Float32Screen, ranks, 2), 0, 1)
 		score := s.Worker.Reference(s.Queries[0].Query, 1)
 		middle := s.Low[0]/2 + s.High[0]/2
 		var ratio exactly.Ratio

@@ -19,6 +19,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/mquine/mquine/kernel"
+	"github.com/mquine/mquine/kernel/kerneltest"
 	"github.com/mquine/mquine/kg"
 	"github.com/mquine/mquine/kg/kgtest"
 	"github.com/mquine/mquine/model"
@@ -202,11 +203,10 @@ func writeRotateFolder(t *testing.T, dir string, g *kg.Graph, seed uint64) {
 // TestChangingCheckpoint changes the file of a checkpoint at different moments of rankings and
 // predictions.
 func TestChangingCheckpoint(t *testing.T) {
-	backends, err := kernel.Available()
-	require.NoError(t, err)
+	backend := kerneltest.Best(t)
 	for _, kind := range changingKinds {
 		t.Run(kind.name, func(t *testing.T) {
-			checkChanging(t, kind, Options{Backend: backends[0], Threads: 1}, Options{Backend: backends[0], Threads: 3})
+			checkChanging(t, kind, Options{Backend: backend, Threads: 1}, Options{Backend: backend, Threads: 3})
 		})
 	}
 }

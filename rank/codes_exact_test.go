@@ -14,6 +14,7 @@ import (
 	"github.com/mquine/mquine/internal/exactly"
 	"github.com/mquine/mquine/internal/fmath"
 	"github.com/mquine/mquine/kernel"
+	"github.com/mquine/mquine/kernel/kerneltest"
 	"github.com/mquine/mquine/kg"
 	"github.com/mquine/mquine/model"
 	"github.com/mquine/mquine/rank/internal/engine"
@@ -112,7 +113,7 @@ func exactCoordinates(c *coordinates, x []float32, candidate bool) []*big.Float 
 // TestCodeNorms checks that the norms and residuals for the codes of queries and panel groups are
 // upper bounds, including the rounding errors of the coordinates.
 func TestCodeNorms(t *testing.T) {
-	b, rng := someBackend(t), rand.New(rand.NewPCG(3, 9))
+	b, rng := kerneltest.Best(t), rand.New(rand.NewPCG(3, 9))
 	const d = 32
 	random := func(n int) (rows [][]float32) {
 		for i := range n {
@@ -207,7 +208,7 @@ func TestCodeNorms(t *testing.T) {
 // sum of a fine score. The candidate is so close to the center that no other term of the bands
 // matters.
 func TestCenterBands(t *testing.T) {
-	b := someBackend(t)
+	b := kerneltest.Best(t)
 	var coarse, fine, int16, oneProduct, last exactly.Ratio
 	see := func(psi, phi []float32, center func(c []float64), coarse, fine, int16 *exactly.Ratio) {
 		s := codedSlice(t, b, Int8Screen, [][]float32{psi}, [][]float32{phi}, func(c *coordinates) { center(c.center) })
@@ -353,7 +354,7 @@ func TestCodeBands(t *testing.T) {
 				if c.change != nil {
 					c.change(a)
 				}
-				ratios.see(someBackend(t), a, b, c.stepA, c.stepB)
+				ratios.see(kerneltest.Best(t), a, b, c.stepA, c.stepB)
 			}
 			ratios.coarse.Check(t, c.coarse)
 			ratios.fine.Check(t, c.fine)
@@ -367,7 +368,7 @@ func TestCodeBands(t *testing.T) {
 // all terms.
 func TestCodeEnds(t *testing.T) {
 	const width = 32
-	b, rng := someBackend(t), rand.New(rand.NewPCG(6, 9))
+	b, rng := kerneltest.Best(t), rand.New(rand.NewPCG(6, 9))
 	size := func() float64 { return math.Ldexp(1+rng.Float64(), -rng.IntN(30)) }
 	var ends, fine exactly.Ratio
 	outside := 0
@@ -430,7 +431,7 @@ func TestCodeEnds(t *testing.T) {
 
 // TestNormLimits checks that codes do not compare vectors with norms of 2⁶⁰ or more.
 func TestNormLimits(t *testing.T) {
-	b := someBackend(t)
+	b := kerneltest.Best(t)
 	ordinary := [][]float32{{1, 2, 3}, {3, 2, 1}}
 	for _, screen := range []Screen{Int8Screen, int16OneProduct, int16Tiles} {
 		s := codedSlice(t, b, screen, ordinary, ordinary, nil)

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/mquine/mquine/kernel"
+	"github.com/mquine/mquine/kernel/kerneltest"
 	"github.com/mquine/mquine/kg"
 	"github.com/mquine/mquine/kg/kgtest"
 	"github.com/mquine/mquine/model"
@@ -73,10 +74,8 @@ func TestCodeWidths(t *testing.T) {
 // codes that do not fit into float32 are rounded before the comparison with thresholds, which are
 // rounded too.
 func TestEndsOfLargeSums(t *testing.T) {
-	backends, err := kernel.Available()
-	require.NoError(t, err)
 	const offset = 1 << 25 // where float32 represents every fourth integer
-	s, x := oneCodedQuery(backends[0], spread, &int8Format)
+	s, x := oneCodedQuery(kerneltest.Best(t), spread, &int8Format)
 	s.queries.coded[0], x.groups[0] = codedQuery{step: 1, offset: offset}, codeGroup{step: 1}
 	for score := range 32 {
 		target := float64(score) + 0.5

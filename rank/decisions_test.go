@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/mquine/mquine/kernel"
+	"github.com/mquine/mquine/kernel/kerneltest"
 	"github.com/mquine/mquine/kg"
 	"github.com/mquine/mquine/kg/kgtest"
 	"github.com/mquine/mquine/model"
@@ -150,8 +151,7 @@ func TestExactDecisions(t *testing.T) {
 // TestPanelGroupsBoundTheirCandidates checks that the bounds of a panel group hold for each of its
 // candidates, in any order of the candidates.
 func TestPanelGroupsBoundTheirCandidates(t *testing.T) {
-	backends, err := kernel.Available()
-	require.NoError(t, err)
+	backend := kerneltest.Best(t)
 	g := ranktest.Graph(rand.New(rand.NewPCG(7, 12)), 3000, 1, 0, 0, 1)
 	ranks := []Rank{{Triple: g.Splits[kg.Test][0], Side: kg.Tail}}
 	for _, c := range []struct {
@@ -161,7 +161,7 @@ func TestPanelGroupsBoundTheirCandidates(t *testing.T) {
 		{"transe-l1", Float32Screen}, {"transe-l1", Int8Screen}, {"transe-l2", Int8Screen}, // not in panel order
 	} {
 		m := ranktest.Model(t, c.model, 8, g, 1, ranktest.VectorKinds[0])
-		e := loadAll(t, m, backends[0], c.screen, ranks, 3000)
+		e := loadAll(t, m, backend, c.screen, ranks, 3000)
 		f := e.features
 		require.Equal(t, c.screen, f.screen.name())
 		for at, i := range f.RowAt {

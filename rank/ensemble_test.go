@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/mquine/mquine/kernel"
+	"github.com/mquine/mquine/kernel/kerneltest"
 	"github.com/mquine/mquine/kg"
 	"github.com/mquine/mquine/kg/kgtest"
 	"github.com/mquine/mquine/model"
@@ -22,8 +23,7 @@ import (
 func ensembleOf(
 	t *testing.T, g *kg.Graph, configs []model.Config, weights []float64, kind int,
 ) (m model.Model, score plausibility) {
-	backends, err := kernel.Available()
-	require.NoError(t, err)
+	backend := kerneltest.Generic(t)
 	rng := rand.New(rand.NewPCG(uint64(kind), 3))
 	var members []model.Member
 	var scores []plausibility
@@ -34,7 +34,7 @@ func ensembleOf(
 		}
 		own := ranktest.ModelOf(t, c, uint64(kind+i), kinds[kind%len(kinds)])
 		member := model.Member{Model: own, Weight: weights[i]}
-		scorer := own.NewWorker(backends[len(backends)-1]).Reference
+		scorer := own.NewWorker(backend).Reference
 		if c.Model == "mquine" {
 			scorer = newBruteScorer(own)
 		}
@@ -49,7 +49,7 @@ func ensembleOf(
 			return scorer(q, e)
 		})
 	}
-	m, err = model.NewEnsemble(members)
+	m, err := model.NewEnsemble(members)
 	require.NoError(t, err)
 	return m, func(q kg.Query, e int32) (sum float64) {
 		for i, f := range scores {

@@ -13,7 +13,9 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/mquine/mquine/internal/fixture"
 	"github.com/mquine/mquine/kernel"
+	"github.com/mquine/mquine/kernel/kerneltest"
 	"github.com/mquine/mquine/kg"
 	"github.com/mquine/mquine/kg/kgtest"
 	"github.com/mquine/mquine/model/checkpoint"
@@ -111,7 +113,7 @@ func TestForeignScores(t *testing.T) {
 	for _, name := range scoredFixtures {
 		t.Run(name, func(t *testing.T) {
 			c, g, dir := openFixture(t, name)
-			worker := c.Model.NewWorker(someBackend(t))
+			worker := c.Model.NewWorker(kerneltest.Best(t))
 			table := readTable(t, filepath.Join(dir, "scores.tsv"))
 			require.Len(t, table.rows, 40)
 			for side, names := range columns {
@@ -141,7 +143,7 @@ func TestForeignScores(t *testing.T) {
 // the reversed triple.
 func TestRESCALOfDGLKE(t *testing.T) {
 	c, g, dir := openFixture(t, "dglke-rescal-umls")
-	worker, index := c.Model.NewWorker(someBackend(t)), kgtest.Index(t, g)
+	worker, index := c.Model.NewWorker(kerneltest.Best(t)), kgtest.Index(t, g)
 	table := readTable(t, filepath.Join(dir, "ranks.tsv"))
 	column, tails, differ := slices.Index(table.header, "better"), 0, 0
 	for _, fields := range table.rows {
@@ -167,24 +169,10 @@ func TestRESCALOfDGLKE(t *testing.T) {
 	assert.Zero(t, differ, "of %d ranks differ", tails)
 }
 
-// fixture returns the folder of a checkpoint with ranks that another program computed.
-func fixture(t *testing.T, name string) string {
-	t.Helper()
-	root := os.Getenv("MQUINE_FIXTURES")
-	if root == "" {
-		t.Skip("MQUINE_FIXTURES does not name the folder of the reference checkpoints")
-	}
-	dir := filepath.Join(root, name)
-	if _, err := os.Stat(dir); err != nil {
-		t.Skipf("MQUINE_FIXTURES: %v", err)
-	}
-	return dir
-}
-
 // openFixture opens a checkpoint, and its data set with the checkpoint's identifiers.
 func openFixture(t *testing.T, name string) (c *checkpoint.Checkpoint, g *kg.Graph, dir string) {
 	t.Helper()
-	dir = fixture(t, name)
+	dir = fixture.Dir(t, name)
 	c, err := checkpoint.Open(t.Context(), dir)
 	require.NoError(t, err)
 	t.Cleanup(func() { assert.NoError(t, c.Close()) })
@@ -267,7 +255,7 @@ func readForeignRanks(t *testing.T, path string, g *kg.Graph) map[sidedTriple]in
 // TestForeignImported checks that a checkpoint that another tool wrote and its conversion to
 // mquine/1 give the same counts under every filter.
 func TestForeignImported(t *testing.T) {
-	root := filepath.Dir(fixture(t, "mquine-umls"))
+	root := fixture.Root(t)
 	entries, err := os.ReadDir(root)
 	require.NoError(t, err)
 	g, err := kg.Open(t.Context(), "umls")

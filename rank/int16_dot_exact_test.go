@@ -48,7 +48,7 @@ func TestDotCodeBands(t *testing.T) {
 		}, 1032, 60, 0.95},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			backend := someBackend(t)
+			backend := kerneltest.Best(t)
 			var r exactly.Ratio
 			for range c.draws {
 				s, x := plainDot(backend, make([]float64, c.n))
@@ -77,7 +77,7 @@ func TestDotCodeBands(t *testing.T) {
 // code's value, even if a residual consists of nothing else.
 func TestDotCodeResiduals(t *testing.T) {
 	const n = 8
-	b, rng := someBackend(t), rand.New(rand.NewPCG(2, 26))
+	b, rng := kerneltest.Best(t), rand.New(rand.NewPCG(2, 26))
 	var r exactly.Ratio
 	for range 2000 {
 		c := float64(1 + rng.IntN(10000))
@@ -112,7 +112,7 @@ func TestDotCodeResiduals(t *testing.T) {
 // TestDotCodesOfRandomVectors checks the norms of codes, which must not exceed the limit of the kernels,
 // and the bands, for vectors of many sizes, with large entries and with centers.
 func TestDotCodesOfRandomVectors(t *testing.T) {
-	b, rng := someBackend(t), rand.New(rand.NewPCG(3, 26))
+	b, rng := kerneltest.Best(t), rand.New(rand.NewPCG(3, 26))
 	largestNorm := 0.0
 	for i := range 600 {
 		n := 1 + rng.IntN(300)
@@ -280,7 +280,7 @@ func TestDotSteps(t *testing.T) {
 
 // TestDotGroups checks that the bounds of a panel group hold for all its candidates.
 func TestDotGroups(t *testing.T) {
-	b, rng := someBackend(t), rand.New(rand.NewPCG(5, 26))
+	b, rng := kerneltest.Best(t), rand.New(rand.NewPCG(5, 26))
 	g := ranktest.Graph(rng, 1600, 1, 0, 0, 20)
 	kind := ranktest.Kind{Fill: func(rng *rand.Rand, _ model.Config, ts [][]float32) {
 		for row := ts[0]; len(row) >= 40; row = row[40:] {

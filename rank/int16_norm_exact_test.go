@@ -12,6 +12,7 @@ import (
 
 	"github.com/mquine/mquine/internal/exactly"
 	"github.com/mquine/mquine/kernel"
+	"github.com/mquine/mquine/kernel/kerneltest"
 	"github.com/mquine/mquine/kg"
 	"github.com/mquine/mquine/kg/kgtest"
 	"github.com/mquine/mquine/model"
@@ -91,7 +92,7 @@ func seeNorm(t *testing.T, x *int16NormScreen, psi, phi []float32, r *exactly.Ra
 // dominates.
 func TestNormCodeBands(t *testing.T) {
 	const n = 480
-	b := someBackend(t)
+	b := kerneltest.Best(t)
 	first := func(group int, v float64) func(int) float64 { // the first entry of each group
 		return func(t int) float64 {
 			if t%group == 0 {
@@ -136,7 +137,7 @@ func TestNormCodeBands(t *testing.T) {
 // TestNormCodesOfRandomVectors checks the bands for vectors of all sizes and centers, inside the grid
 // and outside it.
 func TestNormCodesOfRandomVectors(t *testing.T) {
-	b, rng := someBackend(t), rand.New(rand.NewPCG(7, 20))
+	b, rng := kerneltest.Best(t), rand.New(rand.NewPCG(7, 20))
 	var r exactly.Ratio
 	for range 400 {
 		group := 2 + rng.IntN(6)
@@ -159,7 +160,7 @@ func TestNormCodesOfRandomVectors(t *testing.T) {
 // bands and the roundings of the change of units, and that the interval of a score covers them, too.
 func TestNormCodeEnds(t *testing.T) {
 	const width = 128
-	b, rng := someBackend(t), rand.New(rand.NewPCG(8, 20))
+	b, rng := kerneltest.Best(t), rand.New(rand.NewPCG(8, 20))
 	size := func() float64 { return math.Ldexp(1+rng.Float64(), -rng.IntN(30)) }
 	var ends, intervals exactly.Ratio
 	for range 3000 {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/mquine/mquine/internal/exactly"
 	"github.com/mquine/mquine/kernel"
+	"github.com/mquine/mquine/kernel/kerneltest"
 	"github.com/mquine/mquine/kg"
 	"github.com/mquine/mquine/model"
 	"github.com/mquine/mquine/rank/internal/ranktest"
@@ -74,7 +75,7 @@ func seeL1(x *int8L1Screen, psi, phi []float32, coarse, fine *exactly.Ratio) {
 // dominates.
 func TestL1CodeBands(t *testing.T) {
 	const n = 512
-	b := someBackend(t)
+	b := kerneltest.Best(t)
 	constant := func(v float64) func(int) float64 { return func(int) float64 { return v } }
 	for _, c := range []struct {
 		name             string
@@ -128,7 +129,7 @@ func TestL1CodeBands(t *testing.T) {
 // TestL1CodesOfRandomVectors checks the bands for vectors of all sizes and centers, inside the grids
 // and beyond them.
 func TestL1CodesOfRandomVectors(t *testing.T) {
-	b, rng := someBackend(t), rand.New(rand.NewPCG(7, 19))
+	b, rng := kerneltest.Best(t), rand.New(rand.NewPCG(7, 19))
 	var coarse, fine exactly.Ratio
 	for range 300 {
 		n := 1 + rng.IntN(40)
@@ -151,7 +152,7 @@ func TestL1CodesOfRandomVectors(t *testing.T) {
 // codes.
 func TestL1CodeEnds(t *testing.T) {
 	const width = 128
-	b, rng := someBackend(t), rand.New(rand.NewPCG(8, 19))
+	b, rng := kerneltest.Best(t), rand.New(rand.NewPCG(8, 19))
 	size := func() float64 { return math.Ldexp(1+rng.Float64(), -rng.IntN(30)) }
 	var ends, fine, intervals exactly.Ratio
 	for range 3000 {
@@ -256,7 +257,7 @@ func TestL1Grids(t *testing.T) {
 	assert.Equal(t, 1.0, coarseGrid(0).step)
 	assert.Equal(t, 1.0, coarseGrid(math.NaN()).step)
 
-	b := someBackend(t)
+	b := kerneltest.Best(t)
 	g1 := ranktest.Graph(rand.New(rand.NewPCG(10, 19)), 30, 1, 0, 0, 4)
 	equal := ranktest.Kind{Fill: func(_ *rand.Rand, _ model.Config, ts [][]float32) {
 		for i := range ts[0] {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/mquine/mquine/internal/exactly"
 	"github.com/mquine/mquine/kernel"
+	"github.com/mquine/mquine/kernel/kerneltest"
 	"github.com/mquine/mquine/kg"
 	"github.com/mquine/mquine/kg/kgtest"
 	"github.com/mquine/mquine/model"
@@ -73,7 +74,7 @@ func TestPhaseCodeBands(t *testing.T) {
 		}
 	}
 	const half = 0.499
-	_, x := onePhaseQuery(someBackend(t), n)
+	_, x := onePhaseQuery(kerneltest.Best(t), n)
 	for _, c := range []struct {
 		name             string
 		difference       int     // between the codes of ψ and φ
@@ -107,7 +108,7 @@ func TestPhaseCodeBands(t *testing.T) {
 
 // TestPhaseCodesOfRandomVectors checks the bands for pairs of all lengths.
 func TestPhaseCodesOfRandomVectors(t *testing.T) {
-	b, rng := someBackend(t), rand.New(rand.NewPCG(7, 30))
+	b, rng := kerneltest.Best(t), rand.New(rand.NewPCG(7, 30))
 	var r exactly.Ratio
 	for range 1000 {
 		n := 2 * (1 + rng.IntN(40))
@@ -155,7 +156,7 @@ func TestPhaseOf(t *testing.T) {
 // bands and the roundings of the change of units, and that the interval of a score covers them, too.
 func TestPhaseCodeEnds(t *testing.T) {
 	const width = 128
-	b, rng := someBackend(t), rand.New(rand.NewPCG(9, 30))
+	b, rng := kerneltest.Best(t), rand.New(rand.NewPCG(9, 30))
 	size := func() float64 { return math.Ldexp(1+rng.Float64(), -rng.IntN(30)) }
 	var ends, intervals exactly.Ratio
 	for range 3000 {

@@ -11,6 +11,7 @@ import (
 	"github.com/mquine/mquine/internal/proc"
 	"github.com/mquine/mquine/internal/proc/proctest"
 	"github.com/mquine/mquine/kernel"
+	"github.com/mquine/mquine/kernel/kerneltest"
 	"github.com/mquine/mquine/kg"
 	"github.com/mquine/mquine/kg/kgtest"
 	"github.com/mquine/mquine/model"
@@ -47,9 +48,7 @@ func someTriples(n, entities int) []kg.Triple {
 }
 
 func memoryOptions(t *testing.T) Options {
-	backends, err := kernel.Available()
-	require.NoError(t, err)
-	return Options{Backend: backends[0], Threads: 2}
+	return Options{Backend: kerneltest.Best(t), Threads: 2}
 }
 
 type prepare = func(*testing.T) ([]proc.Need, func() error)

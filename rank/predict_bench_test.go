@@ -8,7 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/mquine/mquine/kernel"
+	"github.com/mquine/mquine/kernel/kerneltest"
 	"github.com/mquine/mquine/kg"
 	"github.com/mquine/mquine/kg/kgtest"
 	"github.com/mquine/mquine/rank/internal/ranktest"
@@ -17,8 +17,7 @@ import (
 // BenchmarkPredict predicts the ten best answers to each of 2,000 queries, with random checkpoints
 // of the size of FB15k-237.
 func BenchmarkPredict(b *testing.B) {
-	backends, err := kernel.Available()
-	require.NoError(b, err)
+	backend := kerneltest.Best(b)
 	rng := rand.New(rand.NewPCG(31, 1))
 	g := ranktest.Graph(rng, 14_541, 237, 272_115, 17_535, 0)
 	index := kgtest.Index(b, g)
@@ -32,7 +31,7 @@ func BenchmarkPredict(b *testing.B) {
 	}{{"mquine", 38}, {"complex", 500}, {"transe-l1", 1000}, {"rotate", 500}} {
 		b.Run(shape.model, func(b *testing.B) {
 			m := ranktest.Model(b, shape.model, shape.dim, g, 1, ranktest.VectorKinds[0])
-			o := Options{Backend: backends[0], Threads: runtime.GOMAXPROCS(0)}
+			o := Options{Backend: backend, Threads: runtime.GOMAXPROCS(0)}
 			for b.Loop() {
 				_, err := Predict(context.Background(), m, index, queries, Top{K: 10}, o)
 				require.NoError(b, err)

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/mquine/mquine/kernel"
+	"github.com/mquine/mquine/kernel/kerneltest"
 	"github.com/mquine/mquine/kg"
 	"github.com/mquine/mquine/kg/kgtest"
 	"github.com/mquine/mquine/model"
@@ -142,7 +143,7 @@ func (m narrow) Tower(side kg.Side) model.Tower {
 func TestTowerWidths(t *testing.T) {
 	g := ranktest.Graph(rand.New(rand.NewPCG(21, 1)), 3, 1, 3, 1, 1)
 	m := narrow{projected{d: 2, n: 3, entity: make([]float32, 6), u: make([]float32, 2), v: make([]float32, 2)}}
-	o := Options{Backend: someBackend(t), Threads: 1}
+	o := Options{Backend: kerneltest.Best(t), Threads: 1}
 	_, err := Run(t.Context(), m, kgtest.Index(t, g), g.Splits[kg.Test], o)
 	assert.ErrorContains(t, err, "ψ of 1 entries and φ of 2 on the tail side")
 	_, err = Predict(t.Context(), m, kgtest.Index(t, g), []kg.Query{{}}, Top{K: 1}, o)

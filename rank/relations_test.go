@@ -12,6 +12,7 @@ import (
 
 	"github.com/mquine/mquine/internal/proc/proctest"
 	"github.com/mquine/mquine/kernel"
+	"github.com/mquine/mquine/kernel/kerneltest"
 	"github.com/mquine/mquine/kg"
 	"github.com/mquine/mquine/kg/kgtest"
 	"github.com/mquine/mquine/model"
@@ -144,7 +145,7 @@ func TestPredictRelations(t *testing.T) {
 			sameRelations(c, ts)
 		}}
 		m := ranktest.ModelOf(t, c, 3, kind)
-		w := m.NewWorker(someBackend(t))
+		w := m.NewWorker(kerneltest.Best(t))
 		for k, filterKnown := range map[int]bool{1: true, 4: false, 100: true} {
 			top := Top{K: k, FilterKnown: filterKnown}
 			got, err := PredictRelations(t.Context(), m, index, asked, top, Options{Threads: k})

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/mquine/mquine/kernel"
+	"github.com/mquine/mquine/kernel/kerneltest"
 	"github.com/mquine/mquine/kg"
 	"github.com/mquine/mquine/kg/kgtest"
 	"github.com/mquine/mquine/model"
@@ -144,7 +145,7 @@ func TestTrialCoversQueries(t *testing.T) {
 // TestLeftoversOfSample checks that the estimated leftovers are close to the counted ones, for
 // random models and for models whose entities are in clusters.
 func TestLeftoversOfSample(t *testing.T) {
-	b := someBackend(t)
+	b := kerneltest.Best(t)
 	rng := rand.New(rand.NewPCG(7, 22))
 	g := ranktest.Graph(rng, 4000, 5, 100, 10, 1500)
 	for _, c := range []struct {

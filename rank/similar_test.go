@@ -14,6 +14,7 @@ import (
 
 	"github.com/mquine/mquine/internal/proc/proctest"
 	"github.com/mquine/mquine/kernel"
+	"github.com/mquine/mquine/kernel/kerneltest"
 	"github.com/mquine/mquine/kg"
 	"github.com/mquine/mquine/model"
 	"github.com/mquine/mquine/rank/internal/ranktest"
@@ -281,11 +282,9 @@ func TestSimilarStops(t *testing.T) {
 	}}, ids, Compared, 5, o)
 	require.NoError(t, err)
 
-	backends, err := kernel.Available()
-	require.NoError(t, err)
 	const stride = kernel.PairWidth
 	s := &similarities{
-		vectors: vectors{compare: kernel.Dot, stride: stride}, backend: backends[0], k: 5, ids: ids,
+		vectors: vectors{compare: kernel.Dot, stride: stride}, backend: kerneltest.Best(t), k: 5, ids: ids,
 		given: newVectorTable(len(ids), stride),
 	}
 	lists := s.newLists()

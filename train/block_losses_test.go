@@ -6,6 +6,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/mquine/mquine/kernel"
+	"github.com/mquine/mquine/kernel/kerneltest"
 	"github.com/mquine/mquine/model"
 	"github.com/mquine/mquine/train/internal/traintest"
 	"github.com/mquine/mquine/train/recipe"
@@ -92,7 +93,8 @@ func TestBlockLossesNeedBlocks(t *testing.T) {
 	c.Dim, c.Hyper, c.BlockLosses = 3, "blocks=2", true
 	start, err := model.Random(t.Context(), model.Config{Model: c.Model, Dim: c.Dim, Entities: 8, Relations: 3}, 1)
 	require.NoError(t, err)
-	_, err = NewTrainerFrom(t.Context(), c, g, Machine{Backend: bestBackend(t), Threads: 1}, start.(model.Trainable))
+	m := Machine{Backend: kerneltest.Best(t), Threads: 1}
+	_, err = NewTrainerFrom(t.Context(), c, g, m, start.(model.Trainable))
 	require.EqualError(t, err, "train: a model without blocks cannot start a run with block_losses: true")
 }
 

@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/mquine/mquine/kernel"
+	"github.com/mquine/mquine/kernel/kerneltest"
 	"github.com/mquine/mquine/train"
 	"github.com/mquine/mquine/train/internal/traintest"
 )
@@ -22,9 +23,7 @@ var update = flag.Bool("update", false, "write testdata/trained.txt")
 // On the generic tier, recipes give the parameters that they gave when testdata/trained.txt was
 // written, byte for byte, on every platform and with every GOAMD64.
 func TestTrainedBytes(t *testing.T) {
-	backends, err := kernel.Available()
-	require.NoError(t, err)
-	m := train.Machine{Backend: backends[len(backends)-1], Threads: 2}
+	m := train.Machine{Backend: kerneltest.Generic(t), Threads: 2}
 	require.Equal(t, kernel.Generic, m.Backend.Tier)
 	g := traintest.RandomGraph(24, 3, 100, 3)
 	var got strings.Builder

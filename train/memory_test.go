@@ -12,7 +12,7 @@ import (
 
 	"github.com/mquine/mquine/internal/proc"
 	"github.com/mquine/mquine/internal/proc/proctest"
-	"github.com/mquine/mquine/kernel"
+	"github.com/mquine/mquine/kernel/kerneltest"
 	"github.com/mquine/mquine/kg"
 	"github.com/mquine/mquine/model"
 	"github.com/mquine/mquine/train/recipe"
@@ -43,7 +43,7 @@ func scattered(n graphSize) *kg.Graph {
 // job is the estimate and the work of one epoch.
 func job(name string, n graphSize, threads int, change func(*recipe.Recipe)) proctest.Job {
 	return proctest.Job{Name: name, Prepare: func(t *testing.T) ([]proc.Need, func() error) {
-		c, g, m := recipe.Default(), scattered(n), Machine{Backend: bestBackend(t), Threads: threads}
+		c, g, m := recipe.Default(), scattered(n), Machine{Backend: kerneltest.Best(t), Threads: threads}
 		c.Epochs, c.Dropout, c.ValidEvery = 1, 0, 0
 		change(&c)
 		needs, err := memoryOf(&c, newCensus(g), m)
@@ -164,7 +164,8 @@ func TestMemoryOfTriples(t *testing.T) {
 		"subsampling": func(c *recipe.Recipe) { c.Negatives, c.Subsampling = recipe.OneVsAll, true },
 		"kvsall":      func(c *recipe.Recipe) { c.Negatives, c.MaxAnswers = recipe.KvsAll, 0 },
 	} {
-		c, g, m := recipe.Default(), scattered(graphSize{499, 7, 1000}), Machine{Backend: bestBackend(t), Threads: 1}
+		c, g := recipe.Default(), scattered(graphSize{499, 7, 1000})
+		m := Machine{Backend: kerneltest.Best(t), Threads: 1}
 		c.Dim, c.AnswerWeights, c.MaxAnswers = 2, false, 0
 		change(&c)
 		tr, err := NewTrainer(t.Context(), c, g, m)
@@ -182,12 +183,6 @@ func TestMemoryOfTriples(t *testing.T) {
 		require.Equal(t, 1000, len(tr.triples), "the triples are distinct")
 		assert.Equal(t, want, needs[i].Bytes, name)
 	}
-}
-
-func bestBackend(t *testing.T) *kernel.Backend {
-	backends, err := kernel.Available()
-	require.NoError(t, err)
-	return backends[0]
 }
 
 func TestInitialMemory(t *testing.T) {
@@ -218,7 +213,7 @@ func TestInitialMemory(t *testing.T) {
 // available memory.
 func TestTrainingRefused(t *testing.T) {
 	g := scattered(graphSize{5003, 11, 64})
-	m := Machine{Backend: bestBackend(t), Threads: 2}
+	m := Machine{Backend: kerneltest.Best(t), Threads: 2}
 	c := recipe.Default()
 	c.Dim, c.Batch = 64, 64
 	needs, err := memoryOf(&c, newCensus(g), m)
@@ -267,7 +262,7 @@ func TestRecipesFit(t *testing.T) {
 					c, err := recipe.Base(preset, name, m)
 					require.NoError(t, err)
 					proctest.Leave(t, least)
-					err = CheckMemory(g, Machine{Backend: bestBackend(t), Threads: 2}, c)
+					err = CheckMemory(g, Machine{Backend: kerneltest.Best(t), Threads: 2}, c)
 					require.NoError(t, err, "%s, %s", preset, m)
 				}
 			}

@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/mquine/mquine/kernel"
+	"github.com/mquine/mquine/kernel/kerneltest"
 	"github.com/mquine/mquine/kernel/linalg"
 	"github.com/mquine/mquine/kg"
 	"github.com/mquine/mquine/kg/kgtest"
@@ -32,9 +33,7 @@ func scorer(t testing.TB, m model.Model, w *workload) func(q kg.Query, e int32) 
 	}
 	require.NotImplements(t, (*model.Network)(nil), m,
 		"%s needs a function in networks (docs/adding-a-model.md, step 6)", m.Config().Model)
-	backends, err := kernel.Available()
-	require.NoError(t, err)
-	worker := m.NewWorker(backends[len(backends)-1])
+	worker := m.NewWorker(kerneltest.Generic(t))
 	return func(q kg.Query, e int32) float64 {
 		return m.Score(worker.Reference(q, e)) - m.Config().Hyper[model.Gamma]
 	}
@@ -794,8 +793,7 @@ func checkAllGradients(t *testing.T, c recipe.Recipe) {
 // Steps with products in bfloat16 have nearly the same loss and the same gradients as steps in float32.
 // TestGradients checks the latter.
 func TestBFloat16Step(t *testing.T) {
-	backends, err := kernel.Available()
-	require.NoError(t, err)
+	backend := kerneltest.Best(t)
 	g := traintest.RandomGraph(50, 3, 200, 3)
 	for _, name := range []string{"mquine", "complex", "rescal"} {
 		c := recipe.Default()
@@ -803,10 +801,10 @@ func TestBFloat16Step(t *testing.T) {
 		c.Negatives, c.NegativeCount = recipe.SharedNegatives, 30
 		step := func(products recipe.Products) (float64, []float32) {
 			c.Products = products
-			if err := c.CheckBackend(backends[0]); err != nil {
+			if err := c.CheckBackend(backend); err != nil {
 				t.Skip(err)
 			}
-			tr := trainerFor(t, c, g, backends[0], 2)
+			tr := trainerFor(t, c, g, backend, 2)
 			w, err := tr.prepare(t.Context(), firstItems(c.Batch), 0)
 			require.NoError(t, err)
 			loss := runStep(t, tr, w)
@@ -832,10 +830,9 @@ func TestPairSlices(t *testing.T) {
 	c.Model, c.Dim, c.Batch, c.ZSamples, c.Filter = "distmult", 33, 30, 2, true
 	c.Negatives, c.NegativeCount, c.Loss, c.Gamma = recipe.IndependentNegatives, 20, recipe.NSSA, 3
 	g := traintest.RandomGraph(50, 3, 200, 3)
-	backends, err := kernel.Available()
-	require.NoError(t, err)
+	backend := kerneltest.Best(t)
 	for _, threads := range []int{1, 3} {
-		tr := trainerFor(t, c, g, backends[0], threads)
+		tr := trainerFor(t, c, g, backend, threads)
 		w, err := tr.prepare(t.Context(), firstItems(c.Batch), 0)
 		require.NoError(t, err)
 		tr.stepper.sortPairs(w) // so the order of the sums is the same
@@ -911,9 +908,7 @@ func checkKvsAllWorkload(t *testing.T, weighted bool, most int) {
 	g := traintest.RandomGraph(12, 3, 60, 3)
 	c := recipe.Default()
 	c.Dim, c.Batch, c.Negatives, c.AnswerWeights, c.MaxAnswers = 3, 7, recipe.KvsAll, weighted, most
-	backends, err := kernel.Available()
-	require.NoError(t, err)
-	tr := trainerFor(t, c, g, backends[0], 2)
+	tr := trainerFor(t, c, g, kerneltest.Best(t), 2)
 	want, answers, positives := map[kg.Query]int{}, map[kg.Query]int{}, map[kg.Triple]int{}
 	for _, triple := range g.Splits[kg.Train] {
 		if positives[triple] > 0 {
@@ -1015,8 +1010,7 @@ func TestQueryPartsShuffle(t *testing.T) {
 // In a step with all triples, parts with one answer have the loss and the gradients of 1-vs-all.
 func TestPartsOfOneAnswer(t *testing.T) {
 	g := traintest.RandomGraph(20, 3, 90, 3)
-	backends, err := kernel.Available()
-	require.NoError(t, err)
+	backend := kerneltest.Best(t)
 	for _, penalty := range []model.Penalty{model.Frobenius, model.N3, model.Dura} {
 		for _, reciprocal := range []bool{false, true} {
 			var losses []Loss
@@ -1028,7 +1022,7 @@ func TestPartsOfOneAnswer(t *testing.T) {
 				if negatives == recipe.KvsAll {
 					c.Batch, c.MaxAnswers, c.AnswerWeights = 2*c.Batch, 1, true
 				}
-				tr := trainerFor(t, c, g, backends[0], 1)
+				tr := trainerFor(t, c, g, backend, 1)
 				w, err := tr.prepare(t.Context(), firstItems(tr.items()), 0)
 				require.NoError(t, err)
 				losses, steps = append(losses, runStep(t, tr, w)), append(steps, tr.kept)
@@ -1059,9 +1053,7 @@ func TestKvsAllWithoutNegatives(t *testing.T) {
 		}
 		c := recipe.Default()
 		c.Dim, c.Batch, c.Dropout, c.Negatives, c.Loss, c.Smoothing, c.Gamma = 2, 6, 0, recipe.KvsAll, loss, 0.2, 1
-		backends, err := kernel.Available()
-		require.NoError(t, err)
-		tr := trainerFor(t, c, g, backends[0], 1)
+		tr := trainerFor(t, c, g, kerneltest.Best(t), 1)
 		w, err := tr.prepare(t.Context(), firstItems(6), 0)
 		require.NoError(t, err)
 		checkGradients(t, tr, w)

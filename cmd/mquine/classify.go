@@ -409,7 +409,7 @@ func (r *classified) records() (header []string, rows iter.Seq[[]string]) {
 		row := []string{p.Data.Name, r.Split, p.Checkpoint.Model, relation, label, threshold}
 		row = append(row, text.Fields(m.N, m.TP, m.FP, m.TN, m.FN)...)
 		for _, n := range []metrics.Number{m.Accuracy, m.F1, m.Precision, m.Recall, m.ROCAUC, m.AP} {
-			row = append(row, exactNumber(n))
+			row = append(row, n.Exact())
 		}
 		return append(row, ece, brier, r.Side, r.Calibration.Method.String())
 	}
@@ -421,7 +421,7 @@ func (r *classified) records() (header []string, rows iter.Seq[[]string]) {
 			if r.Thresholds == overall {
 				threshold = strconv.FormatFloat(r.Threshold, 'g', -1, 64)
 			}
-			ece, brier := exactNumber(r.Reliability.ECE), exactNumber(r.Reliability.Brier)
+			ece, brier := r.Reliability.ECE.Exact(), r.Reliability.Brier.Exact()
 			if !yield(line("", "", threshold, r.Result, ece, brier)) {
 				return
 			}
@@ -435,12 +435,4 @@ func (r *classified) records() (header []string, rows iter.Seq[[]string]) {
 				}
 			}
 		}
-}
-
-// exactNumber formats a metric for programs. An undefined metric is empty.
-func exactNumber(n metrics.Number) string {
-	if math.IsNaN(float64(n)) {
-		return ""
-	}
-	return strconv.FormatFloat(float64(n), 'g', -1, 64)
 }

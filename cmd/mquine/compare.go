@@ -197,25 +197,8 @@ func (c *comparison) run(ctx context.Context, log io.Writer) (*metrics.Compariso
 				return nil, err
 			}
 		}
-		if !slices.Equal(first.missing, next.missing) {
-			return nil, fmt.Errorf("%s (%s) and %s (%s) have ranks of different queries, so they are not comparable: "+
-				"rank both with mquine eval and the same candidates", first.Name,
-				text.Plural(len(first.Ranks), "query"), name, text.Plural(len(next.Ranks), "query"))
-		}
-		if first.Tolerance != next.Tolerance {
-			return nil, fmt.Errorf("%s and %s have ranks with different tolerances, so they are not comparable: "+
-				"rank both with mquine eval under the same --protocol", first.Name, name)
-		}
-		if a, b := first.candidates, next.candidates; a != b && a > 0 && b > 0 {
-			printNote(log, "%s has %s candidates but %s has %s, so their ranks are not strictly comparable",
-				first.Name, text.Comma(a), name, text.Comma(b))
-		} else if n := differentCandidates(first, next, c.filter); n > 0 {
-			return nil, fmt.Errorf("%s and %s have different candidates for %s, so their ranks are not comparable: "+
-				"rank both with the same candidates", first.Name, name, text.Plural(n, "query"))
-		}
-		if next.unidentified {
-			printNote(log, "%s is a ranks file of an earlier version, which has only the numbers of candidates: "+
-				"make sure that all files have the same candidates", name)
+		if err = c.checkComparable(log, first, next); err != nil {
+			return nil, err
 		}
 		all = append(all, next.ComparedCheckpoint)
 		if i > 0 {
@@ -235,6 +218,32 @@ func (c *comparison) run(ctx context.Context, log io.Writer) (*metrics.Compariso
 	}
 	report.AddLabels(first.labels)
 	return report, c.describe(ctx, report, first.graph)
+}
+
+// checkComparable returns an error if the ranks of two competitors have different queries, tolerances or
+// candidates. It prints a note if only the numbers of candidates are known.
+func (c *comparison) checkComparable(log io.Writer, first, next *competitor) error {
+	if !slices.Equal(first.missing, next.missing) {
+		return fmt.Errorf("%s (%s) and %s (%s) have ranks of different queries, so they are not comparable: "+
+			"rank both with mquine eval and the same candidates", first.Name,
+			text.Plural(len(first.Ranks), "query"), next.Name, text.Plural(len(next.Ranks), "query"))
+	}
+	if first.Tolerance != next.Tolerance {
+		return fmt.Errorf("%s and %s have ranks with different tolerances, so they are not comparable: "+
+			"rank both with mquine eval under the same --protocol", first.Name, next.Name)
+	}
+	if a, b := first.candidates, next.candidates; a != b && a > 0 && b > 0 {
+		printNote(log, "%s has %s candidates but %s has %s, so their ranks are not strictly comparable",
+			first.Name, text.Comma(a), next.Name, text.Comma(b))
+	} else if n := differentCandidates(first, next, c.filter); n > 0 {
+		return fmt.Errorf("%s and %s have different candidates for %s, so their ranks are not comparable: "+
+			"rank both with the same candidates", first.Name, next.Name, text.Plural(n, "query"))
+	}
+	if next.unidentified {
+		printNote(log, "%s is a ranks file of an earlier version, which has only the numbers of candidates: "+
+			"make sure that all files have the same candidates", next.Name)
+	}
+	return nil
 }
 
 // describe sets the provenance of a report about the data set g.

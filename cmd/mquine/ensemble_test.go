@@ -16,7 +16,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/mquine/mquine/kernel"
+	"github.com/mquine/mquine/kernel/kerneltest"
 	"github.com/mquine/mquine/kg"
 	"github.com/mquine/mquine/metrics"
 	"github.com/mquine/mquine/model"
@@ -26,15 +26,14 @@ import (
 // weightedSum returns the weighted sum of the checkpoints' reference scores. Queries and
 // entities have the identifiers of the data set.
 func weightedSum(t *testing.T, g *kg.Graph, paths []string, weights []float64) func(kg.Query, int32) float64 {
-	backends, err := kernel.Available()
-	require.NoError(t, err)
+	backend := kerneltest.Best(t)
 	type scorer func(q kg.Query, e int32) float64
 	var scorers []scorer
 	for _, path := range paths {
 		c, err := checkpoint.Open(t.Context(), path)
 		require.NoError(t, err)
 		t.Cleanup(func() { c.Close() })
-		w := c.Model.NewWorker(backends[0])
+		w := c.Model.NewWorker(backend)
 		entity := func(e int32) int32 {
 			id, ok := c.Entities.ID(g.Entities.Label(e))
 			require.True(t, ok)

@@ -19,6 +19,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/mquine/mquine/internal/fixture"
 	"github.com/mquine/mquine/kernel"
 	"github.com/mquine/mquine/kg"
 	"github.com/mquine/mquine/metrics"
@@ -77,16 +78,9 @@ func TestEvalScreens(t *testing.T) {
 // TestEvalFixture compares the ranks with the ranks that an independent program computed in
 // float64.
 func TestEvalFixture(t *testing.T) {
-	fixtures, datasets := os.Getenv("MQUINE_FIXTURES"), os.Getenv("MQUINE_DATA")
-	if fixtures == "" || datasets == "" {
-		t.Skip(
-			"set MQUINE_FIXTURES and MQUINE_DATA to the folders of the reference checkpoints and the data sets")
-	}
-	dir := filepath.Join(fixtures, "mquine-umls")
-	for _, path := range []string{dir, filepath.Join(datasets, "umls")} {
-		if _, err := os.Stat(path); err != nil {
-			t.Skipf("MQUINE_FIXTURES or MQUINE_DATA lacks a folder: %v", err)
-		}
+	dir := fixture.Dir(t, "mquine-umls")
+	if _, err := os.Stat(filepath.Join(os.Getenv("MQUINE_DATA"), "umls")); err != nil {
+		t.Skipf("MQUINE_DATA: %v", err)
 	}
 	path := filepath.Join(t.TempDir(), "ranks.tsv")
 	o := succeed(t, "eval", dir, "--data", "umls", "--ranks", path)

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/mquine/mquine/internal/fixture"
 	"github.com/mquine/mquine/model/checkpoint"
 )
 
@@ -76,7 +77,7 @@ func TestExportRefuses(t *testing.T) {
 
 // import --verify writes a checkpoint only if its scores agree with the tool's scores.
 func TestImportVerify(t *testing.T) {
-	dir := referenceFolder(t, "kbc-complex-umls")
+	dir := fixture.Dir(t, "kbc-complex-umls")
 	text, err := os.ReadFile(filepath.Join(dir, "scores.tsv"))
 	require.NoError(t, err)
 	scores := filepath.Join(t.TempDir(), "scores.tsv")
@@ -111,7 +112,7 @@ func TestImportVerify(t *testing.T) {
 // info and compare take the labels of a folder without labels from --vocab.
 func TestVocabOfInfoAndCompare(t *testing.T) {
 	data := os.Getenv("MQUINE_DATA")
-	kbc, openke := referenceFolder(t, "kbc-complex-umls"), referenceFolder(t, "openke-complex-umls")
+	kbc, openke := fixture.Dir(t, "kbc-complex-umls"), fixture.Dir(t, "openke-complex-umls")
 	if _, err := os.Stat(filepath.Join(data, "umls")); data == "" || err != nil {
 		t.Skip("MQUINE_DATA does not name a folder that holds umls")
 	}

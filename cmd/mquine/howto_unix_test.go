@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/mquine/mquine/internal/fixture"
 	"github.com/mquine/mquine/kernel"
 )
 
@@ -21,9 +22,9 @@ var updateHowTo = flag.Bool("update-howto", false, "write the output of the comm
 // TestHowTo runs the commands of the pages in docs/howto, in a shell, and compares what they print
 // with the page. Some pages need a checkpoint of another tool, in the folder "published".
 func TestHowTo(t *testing.T) {
-	data, fixtures := os.Getenv("MQUINE_DATA"), os.Getenv("MQUINE_FIXTURES")
-	if data == "" || fixtures == "" {
-		t.Skip("MQUINE_DATA and MQUINE_FIXTURES name the folders with the data sets and the checkpoints")
+	fixtures := fixture.Root(t)
+	if os.Getenv("MQUINE_DATA") == "" {
+		t.Skip("MQUINE_DATA does not name the folder of the data sets")
 	}
 	if tier := must1(kernel.Best()); tier == kernel.Generic {
 		t.Skip("the portable kernels train other parameters")

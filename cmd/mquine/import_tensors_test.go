@@ -1,7 +1,6 @@
 package main
 
 import (
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -10,18 +9,10 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/mquine/mquine/internal/fixture"
 	"github.com/mquine/mquine/model"
 	"github.com/mquine/mquine/model/checkpoint"
 )
-
-// referenceFolder returns the folder of a reference checkpoint.
-func referenceFolder(t *testing.T, name string) string {
-	dir := filepath.Join(os.Getenv("MQUINE_FIXTURES"), name)
-	if _, err := os.Stat(filepath.Join(dir, "ranks.tsv")); err != nil {
-		t.Skip("MQUINE_FIXTURES does not name the folder of the reference checkpoints")
-	}
-	return dir
-}
 
 // Tables that the user describes give the same checkpoint as the folder of the tool that wrote
 // them.
@@ -42,7 +33,7 @@ func TestImportTensors(t *testing.T) {
 				"relation": "relation_embedding.npy", "entities": "entities.dict", "relations": "relations.dict"}},
 	} {
 		t.Run(c.fixture, func(t *testing.T) {
-			dir := referenceFolder(t, c.fixture)
+			dir := fixture.Dir(t, c.fixture)
 			out := filepath.Join(t.TempDir(), "out")
 			args := append([]string{"import", "--from", "tensors", out}, c.flags...)
 			for flag, file := range c.files {
@@ -85,7 +76,7 @@ func TestImportTensorsHyperParameters(t *testing.T) {
 }
 
 func TestImportTensorsWrong(t *testing.T) {
-	dir := referenceFolder(t, "kbc-complex-umls")
+	dir := fixture.Dir(t, "kbc-complex-umls")
 	out := filepath.Join(t.TempDir(), "out")
 	table, labels := filepath.Join(dir, "best_valid.model"), filepath.Join(dir, "ent_id")
 	all := func(entity, relation string, more ...string) []string {

@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/mquine/mquine/internal/fixture"
 	"github.com/mquine/mquine/model/checkpoint/safetensors"
 )
 
@@ -155,20 +156,20 @@ func TestInfoForeign(t *testing.T) {
 		},
 		"mquine-umls": {`format +mquine/1`, `model +mquine, d = 12`},
 	} {
-		stdout := succeed(t, "info", referenceFolder(t, name)).stdout
+		stdout := succeed(t, "info", fixture.Dir(t, name)).stdout
 		for _, row := range rows {
 			assert.Regexp(t, `(?m)^`+row+`$`, stdout, name)
 		}
 		assert.Equal(t, name == "openke-transe-umls", strings.Contains(strings.Join(strings.Fields(stdout), " "),
 			"transe.ckpt does not name its norm"), "notes are wrapped")
 	}
-	o := mquine(t, "info", filepath.Join(referenceFolder(t, "house-umls"), "best_model"))
+	o := mquine(t, "info", filepath.Join(fixture.Dir(t, "house-umls"), "best_model"))
 	o.requireSentence(t, exitFailed, "has no entities.dict")
 	assert.Regexp(t, `(?m)^written by +HousE`, o.stdout)
 	assert.Regexp(t, `(?m)^protocol +--protocol rotate:`, o.stdout)
 
 	var info checkpointInfo
-	require.NoError(t, json.Unmarshal([]byte(succeed(t, "info", referenceFolder(t, "kbc-complex-umls"), "--json",
+	require.NoError(t, json.Unmarshal([]byte(succeed(t, "info", fixture.Dir(t, "kbc-complex-umls"), "--json",
 		"-").stdout), &info))
 	assert.Equal(t, []any{"kbc", "kbc", "complex", 16, 135, 46, true, 2*16*135 + 2*2*16*46},
 		[]any{info.Format, info.Protocol, info.Model, info.Dim, info.Entities, info.Relations, info.Reciprocal,

@@ -10,15 +10,17 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/mquine/mquine/internal/fixture"
 )
 
 // TestProtocols evaluates a reference checkpoint under the protocol of each tool, except ogb. The
 // MRR must equal the MRR that the tool computed. metrics.TestForeignTable compares all metrics of
 // all tools.
 func TestProtocols(t *testing.T) {
-	fixtures := os.Getenv("MQUINE_FIXTURES")
-	if fixtures == "" || os.Getenv("MQUINE_DATA") == "" {
-		t.Skip("MQUINE_FIXTURES and MQUINE_DATA do not name the folders of the reference checkpoints and data sets")
+	fixtures := fixture.Root(t)
+	if os.Getenv("MQUINE_DATA") == "" {
+		t.Skip("MQUINE_DATA does not name the folder of the data sets")
 	}
 	for _, c := range []struct {
 		fixture, protocol, ties, mrr string

@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/mquine/mquine/internal/fixture"
 	"github.com/mquine/mquine/model"
 )
 
@@ -53,11 +54,7 @@ func TestScoreRanks(t *testing.T) {
 
 // TestScoreOfFixture compares scores with the distances that an independent program computed.
 func TestScoreOfFixture(t *testing.T) {
-	fixtures := os.Getenv("MQUINE_FIXTURES")
-	if fixtures == "" {
-		t.Skip("MQUINE_FIXTURES is not set")
-	}
-	dir := filepath.Join(fixtures, "mquine-umls")
+	dir := fixture.Dir(t, "mquine-umls")
 	rows := readTSV(t, string(must1(os.ReadFile(filepath.Join(dir, "scores.tsv")))))
 	var in strings.Builder
 	for _, row := range rows {

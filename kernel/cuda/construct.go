@@ -41,21 +41,21 @@ const MaxTowerDim = 60
 
 // Towers holds the kernels that compute φ and ψ of MQuinE and MQuadE.
 type Towers struct {
-	features, queries *Kernel
+	features, queries *function
 }
 
 // NewTowers compiles the kernels for a device and for a dimension of at most MaxTowerDim.
 func NewTowers(d *Device, dim int) (*Towers, error) {
-	m, err := d.Load("construct")
+	m, err := d.load("construct")
 	if err != nil {
 		return nil, err
 	}
 	t := &Towers{}
 	features, queries := shape.Towers(dim)
-	if t.features, err = m.Kernel("construct_features", shape.Threads, features); err != nil {
+	if t.features, err = m.function("construct_features", shape.Threads, features); err != nil {
 		return nil, err
 	}
-	if t.queries, err = m.Kernel("construct_queries", shape.Threads, queries); err != nil {
+	if t.queries, err = m.function("construct_queries", shape.Threads, queries); err != nil {
 		return nil, err
 	}
 	return t, nil

@@ -92,35 +92,35 @@ type Prepare struct {
 // Stages holds the kernels that run before and after the screens.
 type Stages struct {
 	device                 *Device
-	pairs, known, targets  *Kernel
-	scores, quantise, rows *Kernel
+	pairs, known, targets  *function
+	scores, quantise, rows *function
 }
 
 // NewStages compiles the kernels for a device.
 func NewStages(d *Device) (*Stages, error) {
 	s := &Stages{device: d}
-	pairs, err := d.Load("pairs")
+	pairs, err := d.load("pairs")
 	if err != nil {
 		return nil, err
 	}
-	quantise, err := d.Load("quantise")
+	quantise, err := d.load("quantise")
 	if err != nil {
 		return nil, err
 	}
-	rows, err := d.Load("rows")
+	rows, err := d.load("rows")
 	if err != nil {
 		return nil, err
 	}
 	for _, k := range []struct {
-		to   **Kernel
-		of   *Module
+		to   **function
+		of   *module
 		name string
 	}{
 		{&s.pairs, pairs, "decide_pairs"}, {&s.known, pairs, "decide_known"},
 		{&s.targets, pairs, "score_targets"}, {&s.scores, pairs, "score_pairs"},
 		{&s.quantise, quantise, "quantise"}, {&s.rows, rows, "prepare_rows"},
 	} {
-		if *k.to, err = k.of.Kernel(k.name, 256, 0); err != nil {
+		if *k.to, err = k.of.function(k.name, 256, 0); err != nil {
 			return nil, err
 		}
 	}

@@ -104,7 +104,7 @@ type Device struct {
 	broken error
 
 	loading sync.Mutex         // guards modules
-	modules map[string]*Module // by family
+	modules map[string]*module // by family
 }
 
 type call struct {
@@ -134,7 +134,7 @@ func Open(index int) (*Device, error) {
 	d := &Device{
 		Info: infos[index], lib: l,
 		calls: make(chan call), quit: make(chan struct{}), ended: make(chan struct{}),
-		modules: map[string]*Module{},
+		modules: map[string]*module{},
 	}
 	started := make(chan error)
 	go d.serve(started)

@@ -4,15 +4,15 @@
 //
 // The kernels have been tested on an NVIDIA H200; CI tests them on a stand-in driver (docs/cuda.md).
 //
-// The package has two layers. The driver layer (List, Open, Device, Memory, Pinned, Stream, Event,
-// Module) is independent of the kernels. Above it are the kernels with their argument structures:
-// Screens and Screen, Stages and Decide, Towers and Construct. Start with Open.
+// The package has two layers. The driver layer (List, Open, Device, Memory, Pinned, Stream, Event) is
+// independent of the kernels. Above it are the kernels with their argument structures: Screens and
+// Screen, Stages and Decide, Towers and Construct. Start with Open.
 //
 // Each open device has one goroutine, locked to its thread, that makes all calls to the driver for
 // it. Methods may be called from any goroutine, but only one goroutine at a time may call the methods
-// of a Stream and of the events that it records: a Stream notes its work until Flush, or Passed or
-// Wait of one of these events, passes it to the driver. The device then works asynchronously and in
-// order. Do not touch memory that the work uses until an Event recorded after the work has passed.
+// of a Stream and of the events that it records: a Stream notes its work until Flush, or Wait of one
+// of these events, passes it to the driver. The device then works asynchronously and in order. Do not
+// touch memory that the work uses until an Event recorded after the work has passed.
 package cuda
 
 // LibraryEnv is the environment variable that contains the path of a driver library to use instead

@@ -44,7 +44,7 @@ func TestGPUKernelsSpillNothing(t *testing.T) {
 	r := openGPU(t)
 	towers, err := NewTowers(r.d, MaxTowerDim)
 	require.NoError(r.t, err)
-	kernels := []*Kernel{r.stages.pairs, r.stages.known, r.stages.targets, r.stages.scores, r.stages.quantise,
+	kernels := []*function{r.stages.pairs, r.stages.known, r.stages.targets, r.stages.scores, r.stages.quantise,
 		r.stages.rows, towers.features, towers.queries}
 	kernels = append(append(kernels, r.screens.half[:]...), r.screens.single[:]...)
 	for _, k := range kernels {
@@ -92,9 +92,9 @@ func (r *rig) ceiling(name string) float64 {
 	if v, ok := ceilings()[name]; ok {
 		return v
 	}
-	m, err := r.d.Load("peak")
+	m, err := r.d.load("peak")
 	require.NoError(r.t, err)
-	k, err := m.Kernel("peak_"+name, 256, 0)
+	k, err := m.function("peak_"+name, 256, 0)
 	require.NoError(r.t, err)
 	blocks := 8 * r.d.Multiprocessors
 	a := peakArguments{rounds: 2000}
@@ -256,16 +256,16 @@ func TestPeakKernels(t *testing.T) {
 	f, d := openStandin(t)
 	require.EqualValues(t, unsafe.Sizeof(peakArguments{}), f.ArgumentSize("peak_copy"))
 	r := newRig(t, d)
-	m, err := d.Load("peak")
+	m, err := d.load("peak")
 	require.NoError(t, err)
 	for _, name := range []string{"fma", "half", "tf32", "int8"} {
-		k, err := m.Kernel("peak_"+name, 256, 0)
+		k, err := m.function("peak_"+name, 256, 0)
 		require.NoError(t, err)
 		memory := up(r, make([]byte, 64))
 		launch(r.s, k, 1, 1, peakArguments{memory: memory.At(0), rounds: 1})
 		r.wait()
 	}
-	k, err := m.Kernel("peak_copy", 256, 0)
+	k, err := m.function("peak_copy", 256, 0)
 	require.NoError(t, err)
 	v := make([]int32, 8*300)
 	for i := range v {

@@ -9,9 +9,9 @@ import "embed"
 //go:embed ptx/*.ptx
 var images embed.FS
 
-// Load returns one of the embedded families of kernels, compiled for the device. The device compiles
+// load returns one of the embedded families of kernels, compiled for the device. The device compiles
 // a family once.
-func (d *Device) Load(family string) (*Module, error) {
+func (d *Device) load(family string) (*module, error) {
 	d.loading.Lock()
 	defer d.loading.Unlock()
 	if m := d.modules[family]; m != nil {

@@ -7,8 +7,8 @@ import (
 	"unsafe"
 )
 
-// Module is a family of kernels, compiled for a device.
-type Module struct {
+// module is a family of kernels, compiled for a device.
+type module struct {
 	device *Device
 	name   string
 	handle uintptr
@@ -25,10 +25,10 @@ const (
 
 // compile lets the driver compile PTX. Errors contain the given name and, if the driver rejects the
 // PTX, its log.
-func (d *Device) compile(name string, ptx []byte) (*Module, error) {
+func (d *Device) compile(name string, ptx []byte) (*module, error) {
 	image := append(bytes.Clone(ptx), 0)
 	log := make([]byte, 8192)
-	m := &Module{device: d, name: name, dynamic: map[string]int{}}
+	m := &module{device: d, name: name, dynamic: map[string]int{}}
 	err := d.do(func() error {
 		keys := []int32{jitErrorLog, jitErrorLogSize}
 		values := []uintptr{uintptr(unsafe.Pointer(&log[0])), uintptr(len(log))}
@@ -54,8 +54,8 @@ func (d *Device) compile(name string, ptx []byte) (*Module, error) {
 	return m, nil
 }
 
-// Kernel is a function of a module. It has one parameter, a structure.
-type Kernel struct {
+// function is a kernel of a module. It has one parameter, a structure.
+type function struct {
 	device *Device
 	name   string
 	handle uintptr
@@ -72,10 +72,10 @@ const (
 	funcMaxDynamic   = 8
 )
 
-// Kernel returns the kernel with the given name. The kernel runs in thread blocks with the given
+// function returns the kernel with the given name. The kernel runs in thread blocks with the given
 // number of threads and the given number of bytes of dynamic shared memory.
-func (m *Module) Kernel(name string, threads, shared int) (*Kernel, error) {
-	k := &Kernel{device: m.device, name: name, threads: threads, shared: shared}
+func (m *module) function(name string, threads, shared int) (*function, error) {
+	k := &function{device: m.device, name: name, threads: threads, shared: shared}
 	cname := append([]byte(name), 0)
 	err := m.device.do(func() error {
 		if r := m.device.lib.ModuleFunction(&k.handle, m.handle, &cname[0]); r != success {
@@ -100,7 +100,7 @@ func (m *Module) Kernel(name string, threads, shared int) (*Kernel, error) {
 
 // usage returns the number of registers per thread, the bytes of local memory (spills) per thread,
 // and the bytes of static shared memory per thread block.
-func (k *Kernel) usage() (registers, local, static int, err error) {
+func (k *function) usage() (registers, local, static int, err error) {
 	var v [3]int32
 	err = k.device.do(func() error {
 		for i, a := range [...]int32{funcRegisters, funcLocal, funcSharedStatic} {
@@ -114,7 +114,7 @@ func (k *Kernel) usage() (registers, local, static int, err error) {
 }
 
 // launch runs the kernel on a grid of x × y thread blocks. args is the kernel's argument.
-func launch[T any](s *Stream, k *Kernel, x, y int, args T) {
+func launch[T any](s *Stream, k *function, x, y int, args T) {
 	if x <= 0 || y <= 0 {
 		return
 	}

@@ -81,8 +81,8 @@ type Screen struct {
 // Screens holds the counting kernels of a device.
 type Screens struct {
 	device *Device
-	half   [halfVariants]*Kernel
-	single [len(singleKernels)]*Kernel
+	half   [halfVariants]*function
+	single [len(singleKernels)]*function
 }
 
 // These are the variants of the tensor-core screen.
@@ -117,21 +117,21 @@ func Supports(c kernel.Comparison) bool { return int(c.Kind()) < len(singleKerne
 // supported comparisons for a device.
 func NewScreens(d *Device) (*Screens, error) {
 	s := &Screens{device: d}
-	half, err := d.Load("count_half")
+	half, err := d.load("count_half")
 	if err != nil {
 		return nil, err
 	}
-	single, err := d.Load("count_single")
+	single, err := d.load("count_single")
 	if err != nil {
 		return nil, err
 	}
 	for i, h := range shape.Halves {
-		if s.half[i], err = half.Kernel(h.Name, shape.Threads, h.Shared()); err != nil {
+		if s.half[i], err = half.function(h.Name, shape.Threads, h.Shared()); err != nil {
 			return nil, err
 		}
 	}
 	for i, name := range singleKernels {
-		if s.single[i], err = single.Kernel(name, 256, 0); err != nil {
+		if s.single[i], err = single.function(name, 256, 0); err != nil {
 			return nil, err
 		}
 	}
@@ -159,7 +159,7 @@ func (x *Screens) Single(s *Stream, c kernel.Comparison, a Screen, queries int) 
 	return x.launch(s, x.single[c.Kind()], a, queries)
 }
 
-func (x *Screens) launch(s *Stream, k *Kernel, a Screen, queries int) error {
+func (x *Screens) launch(s *Stream, k *function, a Screen, queries int) error {
 	if a.K < 64 || a.K%32 != 0 {
 		return fmt.Errorf("cuda: screens need a multiple of 32 terms and at least 64, not %d", a.K)
 	}

@@ -217,11 +217,11 @@ func TestModules(t *testing.T) {
 	assert.ErrorContains(t, err,
 		"cuda: GPU 0 (Stand-in): loading kernels nonsense failed: CUDA_ERROR_INVALID_PTX")
 	assert.ErrorContains(t, err, "; log of the driver: ptxas fatal: no .version")
-	m, err := d.Load("quantise")
+	m, err := d.load("quantise")
 	require.NoError(t, err)
-	_, err = m.Kernel("count_dot", 256, 0)
+	_, err = m.function("count_dot", 256, 0)
 	assert.ErrorContains(t, err, "cuModuleGetFunction(count_dot) failed: CUDA_ERROR_NOT_FOUND")
-	_, err = m.Kernel("quantise", 256, 1<<20)
+	_, err = m.function("quantise", 256, 1<<20)
 	assert.ErrorContains(t, err, "cuFuncSetAttribute(quantise)")
 }
 
@@ -230,9 +230,9 @@ func TestModules(t *testing.T) {
 func TestSharedMemoryOnlyGrows(t *testing.T) {
 	_, d := openStandin(t)
 	r := newRig(t, d)
-	m, err := d.Load("construct")
+	m, err := d.load("construct")
 	require.NoError(t, err)
-	again, err := d.Load("construct")
+	again, err := d.load("construct")
 	require.NoError(t, err)
 	require.Same(t, m, again, "a device compiles a family once")
 	_, large := shape.Towers(MaxTowerDim)

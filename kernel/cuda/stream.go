@@ -62,7 +62,7 @@ func (s *Stream) flush() error {
 type Event struct {
 	device *Device
 	handle uintptr
-	stream *Stream // the stream that noted the event, or nil if Passed has flushed it since
+	stream *Stream // the stream that noted the event, or nil if passed has flushed it since
 }
 
 // NewEvent returns an event, which may be recorded repeatedly.
@@ -88,9 +88,9 @@ func (s *Stream) Record(e *Event) {
 	})
 }
 
-// Passed reports whether the device has finished all work before the event. It flushes the stream
-// that recorded the event. If this flush or a kernel fails, Passed returns the error.
-func (e *Event) Passed() (done bool, err error) {
+// passed reports whether the device has finished all work before the event. It flushes the stream
+// that recorded the event. If this flush or a kernel fails, passed returns the error.
+func (e *Event) passed() (done bool, err error) {
 	err = e.device.do(func() error {
 		if s := e.stream; s != nil {
 			e.stream = nil
@@ -113,7 +113,7 @@ func (e *Event) Passed() (done bool, err error) {
 func (e *Event) Wait(ctx context.Context) error {
 	pause := 5 * time.Microsecond
 	for {
-		done, err := e.Passed()
+		done, err := e.passed()
 		if done || err != nil {
 			return err
 		}

@@ -1,7 +1,7 @@
-// Package kerneltest helps to test kernels. Each runs a test on every backend of the machine,
-// Guarded allocates memory between guard pages, SameBits compares results bit for bit, the Twin
-// functions repeat the arithmetic of the assembly in Go, and ExactScore computes scores without
-// rounding. Only tests import it.
+// Package kerneltest helps to test kernels. Each runs a test on every backend of the machine, Best
+// returns the best one, Guarded allocates memory between guard pages, SameBits compares results bit
+// for bit, the Twin functions repeat the arithmetic of the assembly in Go, and ExactScore computes
+// scores without rounding. Only tests import it.
 package kerneltest
 
 import (
@@ -56,6 +56,14 @@ func Backends(t testing.TB, varied kernel.Features) []*kernel.Backend {
 }
 
 var printed sync.Once
+
+// Best returns the best backend that the machine and the environment allow.
+func Best(t testing.TB) *kernel.Backend {
+	t.Helper()
+	backends, err := kernel.Available()
+	require.NoError(t, err)
+	return backends[0]
+}
 
 // Generic returns the portable backend, which holds the twins of the assembly kernels.
 func Generic(t testing.TB) *kernel.Backend {

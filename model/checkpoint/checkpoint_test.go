@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/mquine/mquine/internal/fixture"
 	"github.com/mquine/mquine/model"
 	"github.com/mquine/mquine/model/checkpoint/formats"
 )
@@ -285,11 +286,7 @@ func TestCancelledAtWork(t *testing.T) {
 // TestFixture opens a checkpoint in the format mquine/1 that another program wrote, and compares
 // its configuration, checksum, first labels and some parameters with known values.
 func TestFixture(t *testing.T) {
-	dir := filepath.Join(os.Getenv("MQUINE_FIXTURES"), "mquine-umls")
-	if _, err := os.Stat(dir); err != nil {
-		t.Skip("MQUINE_FIXTURES does not name a folder that holds mquine-umls")
-	}
-	c, err := Open(t.Context(), dir)
+	c, err := Open(t.Context(), fixture.Dir(t, "mquine-umls"))
 	require.NoError(t, err)
 	defer c.Close()
 	assert.Equal(t, model.Config{Model: "mquine", Dim: 12, Entities: 135, Relations: 46}, c.Model.Config())

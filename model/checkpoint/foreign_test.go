@@ -17,6 +17,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/mquine/mquine/internal/fixture"
 	"github.com/mquine/mquine/model/checkpoint"
 	"github.com/mquine/mquine/model/checkpoint/formats"
 )
@@ -24,10 +25,7 @@ import (
 // fixtureFolders returns the folders of all reference checkpoints that are not in the format
 // mquine/1.
 func fixtureFolders(t *testing.T) (folders []string) {
-	root := os.Getenv("MQUINE_FIXTURES")
-	if root == "" {
-		t.Skip("MQUINE_FIXTURES does not name the folder of the reference checkpoints")
-	}
+	root := fixture.Root(t)
 	entries, err := os.ReadDir(root)
 	require.NoError(t, err)
 	for _, e := range entries {
@@ -159,7 +157,7 @@ func openEvaluated(t *testing.T, dir string) (*checkpoint.Checkpoint, error) {
 // A score that float32 arithmetic does not explain, or a line that cannot be read, gives an error
 // that names the line.
 func TestCompareScoresWrong(t *testing.T) {
-	dir := filepath.Join(filepath.Dir(fixtureFolders(t)[0]), "rotate-repo-transe-umls")
+	dir := fixture.Dir(t, "rotate-repo-transe-umls")
 	c, err := checkpoint.Open(t.Context(), dir)
 	require.NoError(t, err)
 	defer c.Close()
@@ -209,7 +207,7 @@ func TestCompareScoresWrong(t *testing.T) {
 
 // If a folder holds several checkpoints, the user must name one of them.
 func TestForeignSeveralCheckpoints(t *testing.T) {
-	root := filepath.Dir(fixtureFolders(t)[0])
+	root := fixture.Root(t)
 	for name, file := range map[string]string{
 		"libkge-transe-umls": "checkpoint_best.pt", "openke-transe-umls": "transe.ckpt", "simple-umls": "20.chkpnt",
 		"tucker-umls": "tucker_state_dict.pt", "conve-umls": "umls_conve_0.1_0.1.model",
@@ -259,7 +257,7 @@ func TestForeignSeveralCheckpoints(t *testing.T) {
 
 // MissingVocabularies affects only the checkpoints without vocabularies.
 func TestMissingVocabularies(t *testing.T) {
-	root := filepath.Dir(fixtureFolders(t)[0])
+	root := fixture.Root(t)
 	kbc, openke := filepath.Join(root, "kbc-complex-umls"), filepath.Join(root, "openke-transe-umls")
 	bare := filepath.Join(t.TempDir(), "bare")
 	require.NoError(t, os.CopyFS(bare, os.DirFS(kbc)))
@@ -498,7 +496,7 @@ func TestForeignWithoutVocabularies(t *testing.T) {
 // The given folder must hold the vocabulary of the checkpoint. It may hold the files of several
 // tools only if one of them is the checkpoint's tool.
 func TestForeignVocabulariesGiven(t *testing.T) {
-	root := filepath.Dir(fixtureFolders(t)[0])
+	root := fixture.Root(t)
 	kbc, rotate := filepath.Join(root, "kbc-complex-umls"), filepath.Join(root, "rotate-repo-rotate-umls")
 	_, err := checkpoint.Open(t.Context(), kbc, checkpoint.VocabularyFolder(rotate))
 	assert.EqualError(t, err, kbc+" has its own vocabularies, and the vocabularies in "+rotate+
@@ -537,7 +535,7 @@ func TestForeignVocabulariesGiven(t *testing.T) {
 // OpenKE's files of TransE, DistMult and HolE do not say which of these models they hold, so the
 // file name must contain the name of the model.
 func TestForeignOpenKE(t *testing.T) {
-	root := filepath.Dir(fixtureFolders(t)[0])
+	root := fixture.Root(t)
 	dir := filepath.Join(t.TempDir(), "openke")
 	require.NoError(t, os.CopyFS(dir, os.DirFS(filepath.Join(root, "openke-transe-umls"))))
 	file := filepath.Join(dir, "transe.ckpt")
@@ -628,8 +626,7 @@ func TestForeignOpenKEProducts(t *testing.T) {
 // A folder of DGL-KE has one table of entities and one table of relations.
 func TestForeignDGLKETables(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "dglke")
-	fixture := filepath.Join(filepath.Dir(fixtureFolders(t)[0]), "dglke-rotate-umls")
-	require.NoError(t, os.CopyFS(dir, os.DirFS(fixture)))
+	require.NoError(t, os.CopyFS(dir, os.DirFS(fixture.Dir(t, "dglke-rotate-umls"))))
 	for _, name := range []string{"relation", "entity"} {
 		require.NoError(t, os.WriteFile(filepath.Join(dir, "other_"+name+".npy"), nil, 0o644))
 		_, err := checkpoint.Open(t.Context(), dir)
@@ -640,7 +637,7 @@ func TestForeignDGLKETables(t *testing.T) {
 
 // The first releases of DGL-KE wrote the names model and emb_size into config.json.
 func TestForeignEarlyDGLKE(t *testing.T) {
-	whole := filepath.Join(filepath.Dir(fixtureFolders(t)[0]), "dglke-rotate-umls")
+	whole := fixture.Dir(t, "dglke-rotate-umls")
 	dir := filepath.Join(t.TempDir(), "dglke")
 	require.NoError(t, os.CopyFS(dir, os.DirFS(whole)))
 	path := filepath.Join(dir, "config.json")
@@ -665,7 +662,7 @@ func TestForeignEarlyDGLKE(t *testing.T) {
 // best validated parameters in best_model/checkpoint. A folder of HousE or HAKE without either is
 // refused, because the other files lack parameters.
 func TestForeignWithoutLastCheckpoint(t *testing.T) {
-	root := filepath.Dir(fixtureFolders(t)[0])
+	root := fixture.Root(t)
 	whole, err := checkpoint.Open(t.Context(), filepath.Join(root, "house-umls"))
 	require.NoError(t, err)
 	defer whole.Close()
@@ -684,14 +681,14 @@ func TestForeignWithoutLastCheckpoint(t *testing.T) {
 
 // A stray file of another tool does not change the format of a folder.
 func TestForeignStrayFile(t *testing.T) {
-	root := filepath.Dir(fixtureFolders(t)[0])
-	for fixture, want := range map[string]string{
+	root := fixture.Root(t)
+	for folder, want := range map[string]string{
 		"rotate-repo-rotate-umls": "rotate", "pykeen-complex-umls": "pykeen", "dglke-complex-umls": "dglke",
 		"simple-umls": "simple", "tucker-umls": "tucker", "conve-umls": "conve", "kbc-cp-umls": "kbc",
 		"libkge-complex-umls": "libkge",
 	} {
-		dir := filepath.Join(t.TempDir(), fixture)
-		require.NoError(t, os.CopyFS(dir, os.DirFS(filepath.Join(root, fixture))))
+		dir := filepath.Join(t.TempDir(), folder)
+		require.NoError(t, os.CopyFS(dir, os.DirFS(filepath.Join(root, folder))))
 		for _, name := range []string{"best.pt", "old.ckpt"} {
 			require.NoError(t, os.WriteFile(filepath.Join(dir, name), nil, 0o644))
 		}
@@ -705,7 +702,7 @@ func TestForeignStrayFile(t *testing.T) {
 // Files with the endings of two tools are ambiguous without a vocabulary of one of them. InFormat
 // selects a tool, and a user may name the file.
 func TestForeignAmbiguous(t *testing.T) {
-	root := filepath.Dir(fixtureFolders(t)[0])
+	root := fixture.Root(t)
 	openke := filepath.Join(root, "openke-transe-umls")
 	dir := filepath.Join(t.TempDir(), "openke")
 	require.NoError(t, os.CopyFS(dir, os.DirFS(openke)))

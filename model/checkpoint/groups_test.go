@@ -11,7 +11,8 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/mquine/mquine/kernel"
+	"github.com/mquine/mquine/internal/fixture"
+	"github.com/mquine/mquine/kernel/kerneltest"
 	"github.com/mquine/mquine/kg"
 	"github.com/mquine/mquine/model"
 )
@@ -40,10 +41,7 @@ func TestGroupFixtures(t *testing.T) {
 		"house-plus": house(2, 1, 0.6),
 	} {
 		t.Run(name, func(t *testing.T) {
-			dir := filepath.Join(os.Getenv("MQUINE_FIXTURES"), name+"-umls")
-			if _, err := os.Stat(dir); err != nil {
-				t.Skip("MQUINE_FIXTURES does not name a folder that holds " + name + "-umls")
-			}
+			dir := fixture.Dir(t, name+"-umls")
 			c, err := Open(t.Context(), dir)
 			require.NoError(t, err)
 			defer c.Close()
@@ -58,9 +56,7 @@ func TestGroupFixtures(t *testing.T) {
 			lines := strings.Split(strings.TrimSpace(string(text)), "\n")
 			header := strings.Split(lines[0], "\t")
 			require.Len(t, lines, 41)
-			backends, err := kernel.Available()
-			require.NoError(t, err)
-			w := c.Model.NewWorker(backends[0])
+			w := c.Model.NewWorker(kerneltest.Best(t))
 			for _, line := range lines[1:] {
 				fields := strings.Split(line, "\t")
 				id := func(v *kg.Vocabulary, column int) int32 {

@@ -18,7 +18,8 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/mquine/mquine/kernel"
+	"github.com/mquine/mquine/internal/fixture"
+	"github.com/mquine/mquine/kernel/kerneltest"
 	"github.com/mquine/mquine/kg"
 	"github.com/mquine/mquine/model"
 )
@@ -360,10 +361,7 @@ func TestRotateFixtures(t *testing.T) {
 		"rotate":   {Model: "rotate", Dim: 32, Hyper: map[string]float64{"gamma": 6, "embedding_range": 0.25}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			dir := filepath.Join(os.Getenv("MQUINE_FIXTURES"), "rotate-repo-"+name+"-umls")
-			if _, err := os.Stat(dir); err != nil {
-				t.Skip("MQUINE_FIXTURES does not name a folder that holds rotate-repo-" + name + "-umls")
-			}
+			dir := fixture.Dir(t, "rotate-repo-"+name+"-umls")
 			c, err := Open(t.Context(), dir)
 			require.NoError(t, err)
 			defer c.Close()
@@ -374,9 +372,7 @@ func TestRotateFixtures(t *testing.T) {
 
 			scores := readScores(t, filepath.Join(dir, "scores.tsv"), c)
 			require.Len(t, scores, 40)
-			backends, err := kernel.Available()
-			require.NoError(t, err)
-			w := c.Model.NewWorker(backends[0])
+			w := c.Model.NewWorker(kerneltest.Best(t))
 			for _, s := range scores {
 				for _, side := range []kg.Side{kg.Tail, kg.Head} {
 					q, answer := s.triple.Query(side)

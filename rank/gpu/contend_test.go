@@ -9,9 +9,9 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/mquine/mquine/kernel"
 	"github.com/mquine/mquine/kernel/cuda"
 	"github.com/mquine/mquine/kernel/cuda/standin"
+	"github.com/mquine/mquine/kernel/kerneltest"
 	"github.com/mquine/mquine/kg"
 	"github.com/mquine/mquine/kg/kgtest"
 	"github.com/mquine/mquine/rank"
@@ -32,8 +32,7 @@ func TestDevicesPredict(t *testing.T) {
 // the sorted list of all candidates. The cases cover one and two devices, candidates in one slice and
 // in several, ties, and lists of pairs that overflow.
 func conformPredict(t *testing.T, devices []*cuda.Device) {
-	backends, err := kernel.Available()
-	require.NoError(t, err)
+	backend := kerneltest.Best(t)
 	const entities = 400
 	rng := rand.New(rand.NewPCG(3, 3))
 	g := ranktest.Graph(rng, entities, 3, 4000, 20, 20)
@@ -68,7 +67,7 @@ func conformPredict(t *testing.T, devices []*cuda.Device) {
 		m := ranktest.Model(t, c.model, c.d, g, 12, c.kind)
 		e := trusted(devices[:min(c.devices, len(devices))]...)
 		e.listRoom = c.room
-		o := rank.Options{Backend: backends[0], Threads: 2}
+		o := rank.Options{Backend: backend, Threads: 2}
 		if i%3 == 2 {
 			o.Among = everyThird(t, g)
 		}
@@ -108,8 +107,7 @@ func everyThird(t *testing.T, g *kg.Graph) *rank.Candidates {
 func TestDevicesPredictFaults(t *testing.T) {
 	driver := standin.Use(t)
 	devices := openDevices(t, driver, 1)
-	backends, err := kernel.Available()
-	require.NoError(t, err)
+	backend := kerneltest.Best(t)
 	rng := rand.New(rand.NewPCG(3, 4))
 	g := ranktest.Graph(rng, 40, 2, 100, 20, 20)
 	m := ranktest.Model(t, "mquine", 3, g, 3, ranktest.MatrixKinds[0])
@@ -117,7 +115,7 @@ func TestDevicesPredictFaults(t *testing.T) {
 	for n := int64(1); ; n++ {
 		driver.Set("fail_launch", n)
 		_, err := rank.Predict(t.Context(), m, kgtest.Index(t, g), []kg.Query{{}}, rank.Top{K: 3},
-			rank.Options{Backend: backends[0], Threads: 1, Engine: trusted(devices...)})
+			rank.Options{Backend: backend, Threads: 1, Engine: trusted(devices...)})
 		driver.Reset("fail_launch")
 		bytes, _, open := driver.Held()
 		require.Zero(t, bytes, n)

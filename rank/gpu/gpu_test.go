@@ -18,6 +18,7 @@ import (
 	"github.com/mquine/mquine/kernel"
 	"github.com/mquine/mquine/kernel/cuda"
 	"github.com/mquine/mquine/kernel/cuda/standin"
+	"github.com/mquine/mquine/kernel/kerneltest"
 	"github.com/mquine/mquine/kg"
 	"github.com/mquine/mquine/kg/kgtest"
 	"github.com/mquine/mquine/model"
@@ -117,8 +118,7 @@ func TestDevicesExact(t *testing.T) {
 // equal the processor's. It uses the first device and all devices, with all candidates in one slice
 // and in several.
 func conformExact(t *testing.T, devices []*cuda.Device) {
-	backends, err := kernel.Available()
-	require.NoError(t, err)
+	backend := kerneltest.Best(t)
 	rng := rand.New(rand.NewPCG(7, 7))
 	g := ranktest.Graph(rng, 150, 4, 600, 60, 60)
 	index, test := kgtest.Index(t, g), g.Splits[kg.Test]
@@ -127,7 +127,7 @@ func conformExact(t *testing.T, devices []*cuda.Device) {
 		checked++
 		tolerances := []rank.Tolerance{{Absolute: 1e-5, Relative: 1e-4}}
 		want, err := rank.Run(context.Background(), m, index, test,
-			rank.Options{Backend: backends[0], Threads: 2, Tolerances: tolerances})
+			rank.Options{Backend: backend, Threads: 2, Tolerances: tolerances})
 		require.NoError(t, err)
 		for i, o := range []rank.Options{
 			{Threads: 2, Engine: trusted(devices[:1]...)},
@@ -136,7 +136,7 @@ func conformExact(t *testing.T, devices []*cuda.Device) {
 			if i > 0 && (testing.Short() || checked%4 != 1) {
 				break
 			}
-			o.Backend, o.Tolerances = backends[0], tolerances
+			o.Backend, o.Tolerances = backend, tolerances
 			got, err := rank.Run(context.Background(), m, index, test, o)
 			require.NoError(t, err)
 			require.Equal(t, want.Ranks, got.Ranks, "%s, %s d = %d, %v", kind, name, d, o.Engine)
@@ -177,8 +177,7 @@ func conformExact(t *testing.T, devices []*cuda.Device) {
 func TestSelfTest(t *testing.T) {
 	driver := standin.Use(t)
 	device := openDevices(t, driver, 1)[0]
-	best, err := kernel.Available()
-	require.NoError(t, err)
+	backend := kerneltest.Best(t)
 	g := ranktest.Graph(rand.New(rand.NewPCG(7, 12)), 20, 2, 20, 20, 20)
 	names := model.Names()
 	if testing.Short() {
@@ -190,7 +189,7 @@ func TestSelfTest(t *testing.T) {
 		if !cuda.Supports(m.Tower(kg.Tail).Compare) {
 			continue
 		}
-		require.NoError(t, good.Test(t.Context(), m, best[0], 2), name)
+		require.NoError(t, good.Test(t.Context(), m, backend, 2), name)
 	}
 	m := ranktest.Model(t, "mquine", 8, g, 7, ranktest.VectorKinds[0])
 	for _, c := range []struct {
@@ -201,19 +200,20 @@ func TestSelfTest(t *testing.T) {
 			break
 		}
 		driver.Set("careless", 13)
-		err = New(device).Test(t.Context(), ranktest.Model(t, c.model, c.d, g, 7, ranktest.VectorKinds[0]), best[0], 2)
+		m := ranktest.Model(t, c.model, c.d, g, 7, ranktest.VectorKinds[0])
+		err := New(device).Test(t.Context(), m, backend, 2)
 		want := "GPU 0 (Stand-in) failed the self-test: its results for model " + c.model + " on a small graph differ"
 		assert.ErrorContains(t, err, want)
 		driver.Reset("careless")
 	}
 	driver.Set("fail_launch", 1)
-	assert.NoError(t, good.Test(t.Context(), m, best[0], 2), "each configuration is tested once")
+	assert.NoError(t, good.Test(t.Context(), m, backend, 2), "each configuration is tested once")
 	reciprocal := m.Config()
 	reciprocal.Reciprocal = true
 	other := ranktest.ModelOf(t, reciprocal, 7, ranktest.VectorKinds[0])
-	assert.ErrorContains(t, good.Test(t.Context(), other, best[0], 2), "CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES")
+	assert.ErrorContains(t, good.Test(t.Context(), other, backend, 2), "CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES")
 	driver.Set("fail_launch", 1)
-	assert.ErrorContains(t, New(device).Test(t.Context(), m, best[0], 2), "CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES")
+	assert.ErrorContains(t, New(device).Test(t.Context(), m, backend, 2), "CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES")
 }
 
 // TestUnsupported checks that the processor ranks ensembles and models whose comparison the GPUs lack,
@@ -375,14 +375,13 @@ func TestOpenErrors(t *testing.T) {
 func TestDevicesConstruct(t *testing.T) {
 	driver := standin.Use(t)
 	devices := openDevices(t, driver, 2)
-	backends, err := kernel.Available()
-	require.NoError(t, err)
+	backend := kerneltest.Best(t)
 	rng := rand.New(rand.NewPCG(7, 10))
 	g := ranktest.Graph(rng, 150, 2, 200, 20, 40)
 	index := kgtest.Index(t, g)
 	for _, name := range []string{"mquine", "mquade"} {
 		m := ranktest.Model(t, name, 5, g, 7, ranktest.MatrixKinds[0])
-		o := rank.Options{Backend: backends[0], Threads: 2}
+		o := rank.Options{Backend: backend, Threads: 2}
 		want, err := rank.Run(context.Background(), m, index, g.Splits[kg.Test], o)
 		require.NoError(t, err)
 		e := trusted(devices...)
@@ -428,8 +427,7 @@ func TestConstructs(t *testing.T) {
 func TestDevicesStream(t *testing.T) {
 	driver := standin.Use(t)
 	devices := openDevices(t, driver, 2)
-	backends, err := kernel.Available()
-	require.NoError(t, err)
+	backend := kerneltest.Best(t)
 	rng := rand.New(rand.NewPCG(7, 12))
 	const entities, fit = 1000, 700
 	g := ranktest.Graph(rng, entities, 2, 2000, 10, 10)
@@ -445,7 +443,7 @@ func TestDevicesStream(t *testing.T) {
 	} {
 		m := ranktest.Model(t, c.model, c.d, g, 7, c.kind)
 		k := pad(engine.WidestTower(m))
-		o := rank.Options{Backend: backends[0], Threads: 2}
+		o := rank.Options{Backend: backend, Threads: 2}
 		want, err := rank.Run(context.Background(), m, index, g.Splits[kg.Test], o)
 		require.NoError(t, err)
 		queries := []kg.Query{{Side: kg.Tail, Relation: 0, Anchor: 3}, {Side: kg.Head, Relation: 1, Anchor: 4}}
@@ -529,13 +527,11 @@ func conformShards(t *testing.T, devices []*cuda.Device) {
 func TestDevicesWithoutCandidates(t *testing.T) {
 	driver := standin.Use(t)
 	devices := openDevices(t, driver, 2)
-	backends, err := kernel.Available()
-	require.NoError(t, err)
 	const relations = 40
 	g := ranktest.Graph(rand.New(rand.NewPCG(7, 5)), 60, relations, 100, 10, 6000)
 	index := kgtest.Index(t, g)
 	m := ranktest.Model(t, "complex", 5, g, 5, ranktest.VectorKinds[0])
-	o := rank.Options{Backend: backends[0], Threads: 1, Among: rank.NewCandidates(relations)}
+	o := rank.Options{Backend: kerneltest.Best(t), Threads: 1, Among: rank.NewCandidates(relations)}
 	for r := range int32(relations - 1) {
 		o.Among.Restrict(kg.Tail, r, []int32{r})
 		o.Among.Restrict(kg.Head, r, []int32{r})
@@ -562,12 +558,10 @@ func TestDevicesWithoutCandidates(t *testing.T) {
 func TestTeams(t *testing.T) {
 	driver := standin.Use(t)
 	devices := openDevices(t, driver, 1)
-	backends, err := kernel.Available()
-	require.NoError(t, err)
 	g := ranktest.Graph(rand.New(rand.NewPCG(7, 6)), 300, 6, 100, 10, 600)
 	index, test := kgtest.Index(t, g), g.Splits[kg.Test]
 	m := ranktest.Model(t, "distmult", 4, g, 5, ranktest.VectorKinds[0])
-	o := rank.Options{Backend: backends[0], Threads: 4}
+	o := rank.Options{Backend: kerneltest.Best(t), Threads: 4}
 	want, err := rank.Run(t.Context(), m, index, test, o)
 	require.NoError(t, err)
 	require.Greater(t, want.Stats.UniqueQueries, 4*cuda.QueryTile, "a block for each goroutine")
@@ -650,8 +644,7 @@ func TestTeamsHaveWork(t *testing.T) {
 func TestDeviceListOverflow(t *testing.T) {
 	driver := standin.Use(t)
 	devices := openDevices(t, driver, 1)
-	backends, err := kernel.Available()
-	require.NoError(t, err)
+	backend := kerneltest.Best(t)
 	rng := rand.New(rand.NewPCG(7, 9))
 	g := ranktest.Graph(rng, 700, 2, 300, 10, 30)
 	// All entities are known answers of a query with 100 targets, so the pairs of a target and a known
@@ -672,7 +665,7 @@ func TestDeviceListOverflow(t *testing.T) {
 	}}
 	for _, kind := range []ranktest.Kind{oneULPApart, collapsed, allEqual} {
 		m := ranktest.Model(t, "mquine", 3, g, 3, kind)
-		o := rank.Options{Backend: backends[0], Threads: 1}
+		o := rank.Options{Backend: backend, Threads: 1}
 		want, err := rank.Run(context.Background(), m, kgtest.Index(t, g), g.Splits[kg.Test], o)
 		require.NoError(t, err)
 		o.Engine = e
@@ -688,8 +681,7 @@ func TestDeviceListOverflow(t *testing.T) {
 // frees the device's memory.
 func TestDeviceFaults(t *testing.T) {
 	driver := standin.Use(t)
-	backends, err := kernel.Available()
-	require.NoError(t, err)
+	backend := kerneltest.Best(t)
 	rng := rand.New(rand.NewPCG(7, 7))
 	g := ranktest.Graph(rng, 60, 10, 200, 20, 80)
 	index := kgtest.Index(t, g)
@@ -698,7 +690,7 @@ func TestDeviceFaults(t *testing.T) {
 	memory, threads, test := int64(0), 1, g.Splits[kg.Test][:20]
 	run := func(devices []*cuda.Device) error {
 		_, err := rank.Run(context.Background(), m, index, test, rank.Options{
-			Backend: backends[0], Threads: threads, Engine: smallBlocks(devices...), FeatureMemory: memory})
+			Backend: backend, Threads: threads, Engine: smallBlocks(devices...), FeatureMemory: memory})
 		return err
 	}
 	devices := openDevices(t, driver, 1)
@@ -709,7 +701,7 @@ func TestDeviceFaults(t *testing.T) {
 	} {
 		if i == 2 {
 			memory, threads, test = 40*candidateBytes(pad(engine.WidestTower(m))), 2, g.Splits[kg.Test]
-			_, slices := rank.Memory(m, rank.Options{Backend: backends[0], Threads: threads,
+			_, slices := rank.Memory(m, rank.Options{Backend: backend, Threads: threads,
 				Engine: trusted(devices...), FeatureMemory: memory})
 			require.Equal(t, 3, slices)
 			require.Equal(t, 2, teamsOf(driver, 2, func() { require.NoError(t, run(devices)) }))
@@ -733,7 +725,7 @@ func TestDeviceFaults(t *testing.T) {
 		assert.GreaterOrEqual(t, failures, 4, fault.name)
 	}
 	driver.Set("lose", 2)
-	err = run(devices)
+	err := run(devices)
 	assert.ErrorContains(t, err, "this process can no longer use the GPU")
 	assert.Equal(t, err, run(devices), "and stays lost")
 
@@ -743,7 +735,7 @@ func TestDeviceFaults(t *testing.T) {
 	require.NoError(t, err)
 	defer fresh.Close()
 	_, err = rank.Run(ctx, m, index, g.Splits[kg.Test],
-		rank.Options{Backend: backends[0], Threads: 1, Engine: trusted(fresh)})
+		rank.Options{Backend: backend, Threads: 1, Engine: trusted(fresh)})
 	assert.Error(t, err)
 }
 

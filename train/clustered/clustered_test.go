@@ -12,7 +12,7 @@ import (
 
 	"github.com/mquine/mquine/internal/proc"
 	"github.com/mquine/mquine/internal/proc/proctest"
-	"github.com/mquine/mquine/kernel"
+	"github.com/mquine/mquine/kernel/kerneltest"
 	"github.com/mquine/mquine/kg"
 	"github.com/mquine/mquine/kg/kgtest"
 	"github.com/mquine/mquine/kg/synth"
@@ -23,9 +23,7 @@ import (
 )
 
 func machine(t testing.TB, threads int) train.Machine {
-	all, err := kernel.Available()
-	require.NoError(t, err)
-	return train.Machine{Backend: all[0], Threads: threads}
+	return train.Machine{Backend: kerneltest.Best(t), Threads: threads}
 }
 
 func config(g *kg.Graph, name string, d int) model.Config {

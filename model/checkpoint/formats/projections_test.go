@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/mquine/mquine/kernel"
+	"github.com/mquine/mquine/kernel/kerneltest"
 	"github.com/mquine/mquine/kg"
 	"github.com/mquine/mquine/model"
 )
@@ -88,9 +88,7 @@ func checkTool(t *testing.T, c *Converted, distance func(h, r, tail int) float64
 	}
 	m, err := model.New(c.Config, tensors)
 	require.NoError(t, err)
-	backends, err := kernel.Available()
-	require.NoError(t, err)
-	w := m.NewWorker(backends[0])
+	w := m.NewWorker(kerneltest.Best(t))
 	for h := range toolEntities {
 		for r := range toolRelations {
 			for tail := range toolEntities {

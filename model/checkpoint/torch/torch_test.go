@@ -13,6 +13,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/mquine/mquine/internal/fixture"
 	"github.com/mquine/mquine/model/checkpoint/npy"
 	"github.com/mquine/mquine/model/checkpoint/pickle"
 	"github.com/mquine/mquine/model/checkpoint/torch"
@@ -184,10 +185,7 @@ func TestOpenTensors(t *testing.T) {
 // The tensors in the checkpoints of the RotatE repository and its forks equal the tables that the
 // same tools saved as .npy files.
 func TestOpenFixtures(t *testing.T) {
-	fixtures := os.Getenv("MQUINE_FIXTURES")
-	if fixtures == "" {
-		t.Skip("MQUINE_FIXTURES is not set")
-	}
+	fixtures := fixture.Root(t)
 	for _, name := range []string{
 		"rotate-repo-complex-umls", "rotate-repo-rotate-umls", "rotate-repo-transe-umls", "rotate-repo-distmult-umls",
 		"hake-umls", "mode-umls", "house-umls", "ote-abs-umls", "ote-rotate-umls",
