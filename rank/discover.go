@@ -488,7 +488,7 @@ func (s *search) moments(w model.Worker, q kg.Query) (mean, deviation float64) {
 	switch {
 	case !(deviation < 0x1p500): // NaN, too
 		scale = 0x1p-520
-	case deviation < 0x1p-500 && math.Abs(mean) < 0x1p-400: // larger scores that differ, differ by more
+	case deviation < 0x1p-500 && math.Abs(mean) < 0x1p-400: // with a larger mean, different scores differ by more
 		scale = 0x1p520
 	default:
 		return mean, deviation

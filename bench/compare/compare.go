@@ -87,7 +87,10 @@ func Compare(
 		j := Judge(b, h, c, minEffect)
 		if moreIsBetter(unit) {
 			for _, s := range []*benchmath.Summary{&j.Base, &j.Head} {
-				s.Center, s.Lo, s.Hi = 1/s.Center, 1/s.Hi, 1/s.Lo
+				s.Center = 1 / s.Center
+				if !math.IsInf(s.Lo, 0) { // otherwise, too few results for an interval
+					s.Lo, s.Hi = 1/s.Hi, 1/s.Lo
+				}
 			}
 		}
 		rows = append(rows, Row{name, unit, j})
@@ -128,25 +131,21 @@ func Units(base, head []bench.Result) []string {
 	return slices.Compact(list)
 }
 
-// bothReport reports whether base and head have a benchmark in common that reports the metric.
+// bothReport reports whether base and head have a benchmark in common with usable values of the metric.
 func bothReport(base, head []bench.Result, metric string) bool {
 	_, unit := benchunit.Tidy(1, metric)
-	reports := func(r bench.Result) bool { _, ok := r.Values[unit]; return ok }
-	heads := byName(head)
-	return slices.ContainsFunc(base, func(r bench.Result) bool {
-		return reports(r) && slices.ContainsFunc(heads[r.Name], reports)
-	})
+	return slices.Contains(Units(base, head), unit)
 }
 
-// NothingInCommon returns the error for sets of results that have no benchmark with the given metric in
-// common. It suggests other metrics.
+// NothingInCommon returns the error for sets of results that have no benchmark with usable values of the
+// given metric in common. It suggests other metrics.
 func NothingInCommon(base, head []bench.Result, metric string) error {
 	units := Units(base, head)
 	if len(units) == 0 {
 		return errors.New("nothing to compare: the two sets of results have no benchmark in common")
 	}
-	return fmt.Errorf("nothing to compare: the two sets of results have no benchmark with the metric %s in common: "+
-		"choose --metric %s", cmp.Or(metric, "sec/op"), strings.Join(units, " or "))
+	return fmt.Errorf("nothing to compare: the two sets of results have no benchmark with usable values of the "+
+		"metric %s in common: choose --metric %s", cmp.Or(metric, "sec/op"), strings.Join(units, " or "))
 }
 
 // Difference is a property of the machine or of the run that is not the same for both sets.

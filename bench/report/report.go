@@ -92,7 +92,7 @@ func read(ctx context.Context, dir string) ([]class, error) {
 	return classes, nil
 }
 
-// byFeatures divides the commits of a folder by processor features, the largest set first. Commits
+// byFeatures divides the commits of a folder by processor features, the longest list first. Commits
 // without this information are a class only if there are several sets that they could belong to.
 func byFeatures(folder string, commits []*commit) (classes []class) {
 	sets := map[string][]*commit{}

@@ -49,13 +49,19 @@ func TestBenchCompare(t *testing.T) {
 	assert.Contains(t, succeed(t, "bench", "compare", base, benchFile(t, 1.05e6), "--min-effect", "10%").stdout,
 		"  same")
 	assert.Contains(t, succeed(t, "bench", "compare", base, base, "--min-effect", "7%").stdout, "Minimum effect: 7%.\n")
-	o := succeed(t, "bench", "compare", base, base, "--metric", "queries/s", "--wide")
+	few := resultsFile(t, strings.Repeat("BenchmarkA 1 9 ns/op 88 pct-peak 0 GB/s\n", 3))
+	o := succeed(t, "bench", "compare", few, few, "--metric", "pct-peak", "--wide")
+	assert.Contains(t, o.stdout, "88.0%")
+	assert.NotContains(t, o.stdout, "±", "three results are too few for an interval")
+	mquine(t, "bench", "compare", few, few, "--metric", "GB/s").requireSentence(t, exitFailed,
+		"usable values of the metric GB/s in common: choose --metric pct-peak or sec/op")
+	o = succeed(t, "bench", "compare", base, base, "--metric", "queries/s", "--wide")
 	assert.Contains(t, o.stdout, "queries/s")
 	o = succeed(t, "bench", "compare", base, benchFile(t, 1.05e6), "--control", control, "--wide")
 	assert.Contains(t, o.stdout, "+4.9% [+4.9%, +4.9%]  +0.1% [+0.1%, +0.1%]  slower")
 
 	mquine(t, "bench", "compare", base, base, "--metric", "GB/s").requireSentence(t, exitFailed,
-		"no benchmark with the metric GB/s in common")
+		"no benchmark with usable values of the metric GB/s in common")
 	mquine(t, "bench", "compare", base, base+"x").requireSentence(t, exitFailed, "cannot read results")
 	mquine(t, "bench", "compare", base).requireSentence(t, exitUsage, "give two files of results")
 	mquine(t, "bench", "compare", base, base, "--min-effect", "0").requireSentence(t, exitUsage, "must be a percentage")
@@ -123,7 +129,7 @@ func TestBenchCompareMachines(t *testing.T) {
 	assert.Contains(t, succeed(t, "bench", "compare", base, head, "--metric", "B/query").stdout,
 		"Changes are in B/query (medians")
 	mquine(t, "bench", "compare", base, head, "--metric", "GB/s").requireSentence(t, exitFailed,
-		"no benchmark with the metric GB/s in common: choose --metric B/query or cpu-sec/op or sec/op")
+		"no benchmark with usable values of the metric GB/s in common: choose --metric B/query or cpu-sec/op or sec/op")
 }
 
 func TestBenchRun(t *testing.T) {
