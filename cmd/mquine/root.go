@@ -118,8 +118,9 @@ type workError struct{ error }
 func (e workError) Unwrap() error { return e.error }
 
 // markWork wraps the work of cmd and its subcommands. Cobra calls the work after it has checked the
-// arguments. The wrapper checks --profile-dir and the output files, profiles the work if
-// requested, and turns an error of the work or of an output into a workError. A command that only groups others prints its help, and refuses arguments.
+// arguments. The wrapper checks --profile-dir and the output files, profiles the work if requested, and
+// turns an error of the work or of an output into a workError. A command that only groups others prints
+// its help, and refuses arguments.
 func markWork(cmd *cobra.Command) {
 	switch work := cmd.RunE; {
 	case !cmd.HasSubCommands() && work != nil:
