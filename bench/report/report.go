@@ -51,7 +51,7 @@ type commit struct {
 }
 
 // ErrNoResults means that a folder contains no results.
-var ErrNoResults = errors.New("there are no results")
+var ErrNoResults = errors.New("no results")
 
 // Write reads the results in dir, which contains a folder for each class of machines, and writes
 // the page. Without results, it returns ErrNoResults.
@@ -87,7 +87,7 @@ func read(ctx context.Context, dir string) ([]class, error) {
 		classes = append(classes, byFeatures(folder.Name(), commits)...)
 	}
 	if len(classes) == 0 {
-		return nil, fmt.Errorf("%w in %s", ErrNoResults, dir)
+		return nil, fmt.Errorf("%s contains %w", dir, ErrNoResults)
 	}
 	return classes, nil
 }

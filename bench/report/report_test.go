@@ -283,6 +283,6 @@ func TestNames(t *testing.T) {
 
 func TestNoResults(t *testing.T) {
 	for _, dir := range []string{t.TempDir(), filepath.Join(t.TempDir(), "none")} {
-		require.ErrorContains(t, Write(t.Context(), &bytes.Buffer{}, dir), "there are no results in "+dir)
+		require.ErrorContains(t, Write(t.Context(), &bytes.Buffer{}, dir), dir+" contains no results")
 	}
 }

@@ -231,7 +231,7 @@ func TestHostileText(t *testing.T) {
 		{exitFailed, "refuses", []string{"info", tensors, "--json", "-"}},
 		{exitOK, "has results in only one of the two sets", []string{"bench", "compare", results, more}},
 		{exitOK, "\\x1b]52", []string{"bench", "report", "--results", measured, "--out", "-"}},
-		{exitFailed, "there are no results", []string{"bench", "report", "--results", w.path("none" + hostileName)}},
+		{exitFailed, "contains no results", []string{"bench", "report", "--results", w.path("none" + hostileName)}},
 		{exitFailed, "cannot read results", []string{"bench", "compare", results, w.path("none" + hostileName)}},
 		{exitFailed, "is not a revision", []string{"bench", "pair", "--base", hostileName}},
 		{exitUsage, "unknown command", []string{hostileName}},

@@ -92,7 +92,7 @@ type scoredTriple struct {
 func (r *scores) print(out io.Writer, p *printed) error {
 	next, stop := iter.Pull2(r.triples)
 	defer stop()
-	// Print nothing, not even a header, if there is no first triple.
+	// Without a first triple, print nothing, not even a header.
 	t, err, more := next()
 	if r.failed = err; err != nil {
 		return err
