@@ -85,6 +85,18 @@ func RoundRowsAVX512BF16(dst *float32, src *float32, dstStride int, stride int, 
 //go:noescape
 func RoundColumns8AVX512BF16(dst *float32, src *float32, stride int, k int)
 
+// RoundColumns16AVX512BF16 rounds 16 columns of float32 values to bfloat16:
+//
+//	dst[t*16+i] = the word of src[2t*stride+i] and src[(2t+1)*stride+i],  i < 16, t < k/2
+//
+// VCVTNE2PS2BF16 rounds: to nearest, with ties to even; subnormal values become 0. A word has its
+// first value in the low half.
+//
+// Requires an even k > 0. dst and src must not overlap.
+//
+//go:noescape
+func RoundColumns16AVX512BF16(dst *float32, src *float32, stride int, k int)
+
 // RoundColumns48AVX512BF16 rounds 48 columns of float32 values to bfloat16:
 //
 //	dst[t*48+i] = the word of src[2t*stride+i] and src[(2t+1)*stride+i],  i < 48, t < k/2

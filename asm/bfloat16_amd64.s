@@ -4368,6 +4368,52 @@ rows:
 	VZEROUPPER
 	RET
 
+// func RoundColumns16AVX512BF16(dst *float32, src *float32, stride int, k int)
+// Requires: AVX, AVX512BW, AVX512F, AVX512_BF16
+TEXT ·RoundColumns16AVX512BF16(SB), NOSPLIT, $0-32
+	// RoundColumns16AVX512BF16 rounds 16 columns of float32 values to bfloat16:
+	//
+	// 	dst[t*16+i] = the word of src[2t*stride+i] and src[(2t+1)*stride+i],  i < 16, t < k/2
+	//
+	// VCVTNE2PS2BF16 rounds: to nearest, with ties to even; subnormal values become 0. A word has its
+	// first value in the low half.
+	//
+	// Requires an even k > 0. dst and src must not overlap.
+	//
+	// Registers:
+	//   AX         dst
+	//   CX         src
+	//   DX         stride, in bytes
+	//   BX         k
+	//   Z0         indices of the interleaved values
+	MOVQ    dst+0(FP), AX
+	MOVQ    src+8(FP), CX
+	MOVQ    stride+16(FP), DX
+	SHLQ    $0x02, DX
+	MOVQ    k+24(FP), BX
+	VMOVUPS interleave16<>+0(SB), Z0
+
+rows:
+	LEAQ    (CX)(DX*1), SI
+	VMOVUPS (CX), Z1
+	VMOVUPS (SI), Z2
+
+	// VCVTNE2PS2BF16 Z1, Z2, Z1
+	BYTE    $0x62
+	BYTE    $0xf2
+	BYTE    $0x6f
+	BYTE    $0x48
+	BYTE    $0x72
+	BYTE    $0xc9
+	VPERMW  Z1, Z0, Z1
+	VMOVUPS Z1, (AX)
+	LEAQ    (SI)(DX*1), CX
+	ADDQ    $0x00000040, AX
+	SUBQ    $0x00000002, BX
+	JNE     rows
+	VZEROUPPER
+	RET
+
 // func RoundColumns48AVX512BF16(dst *float32, src *float32, stride int, k int)
 // Requires: AVX, AVX512BW, AVX512F, AVX512_BF16
 TEXT ·RoundColumns48AVX512BF16(SB), NOSPLIT, $0-32

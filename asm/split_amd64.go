@@ -45,6 +45,26 @@ func SplitColumns32AVX512(dst *float32, src *float32, stride int)
 //go:noescape
 func GemmSplit32x32AMXBF16(a *float32, b *float32, k int, strips int, c *float32, cStride int, add int, ahead uintptr, aheadStride int)
 
+// Gemm32x32AMXBF16 multiplies strips of 32 rows by a panel of 32 columns. A word holds two bfloat16
+// values, terms 2t and 2t+1:
+//
+//	c[i*cStride+j] = Σ_t a[i][t]·b[t][j],  i < 32·strips, j < 32, t < k
+//
+// with the sum of two products for each word t. An entry is one chain. It begins with 0 or, if add
+// is not 0, with the entry of c. For every block of 16 words it adds the sum over their even terms
+// plus the sum over their odd terms, each a chain of fused multiply-adds from 0 in ascending order.
+// Subnormal operands and results become 0.
+//
+//	a  [strips][k/16][32][16]: row i, word t
+//	b  [k/16][2][16][16]: word t, columns below 16 and then the others
+//
+//	ahead, aheadStride  as in Gemm8x48AVX512
+//
+// Requires k > 0, a multiple of 16, strips > 0 and cStride ≥ 32. c must not overlap a or b.
+//
+//go:noescape
+func Gemm32x32AMXBF16(a *float32, b *float32, k int, strips int, c *float32, cStride int, add int, ahead uintptr, aheadStride int)
+
 // BFloat16PeakAMXBF16 runs n rounds of 6 products of tiles. Each multiplies 16 × 32 by 32 × 16
 // bfloat16. The tiles initially hold the 1,024 bytes at x and the next 1,024 bytes. The values of
 // these bytes affect the speed, as in DotPeak. The loop has no result: callers measure its time.

@@ -308,7 +308,7 @@ zero:
 	BYTE $0xd8
 
 	// Accumulate: tmm0–tmm3 hold the quarters of the 32 × 32 sums, tmm4 and tmm5 rows of a, tmm6 and
-	// tmm7 columns of b: low·high, then high·high, then high·low parts
+	// tmm7 columns of b
 terms:
 	// TILELOADDT1 2048(R8)(R13*1), tmm4
 	BYTE       $0xc4
@@ -520,6 +520,303 @@ terms:
 	ADDQ $0x00001000, R8
 	ADDQ $0x00001000, R9
 	SUBQ $0x20, BX
+	JNE  terms
+
+	// TILESTORED tmm0, 0(R10)(R12*1)
+	BYTE $0xc4
+	BYTE $0x82
+	BYTE $0x7a
+	BYTE $0x4b
+	BYTE $0x84
+	BYTE $0x22
+	BYTE $0x00
+	BYTE $0x00
+	BYTE $0x00
+	BYTE $0x00
+
+	// TILESTORED tmm1, 64(R10)(R12*1)
+	BYTE $0xc4
+	BYTE $0x82
+	BYTE $0x7a
+	BYTE $0x4b
+	BYTE $0x8c
+	BYTE $0x22
+	BYTE $0x40
+	BYTE $0x00
+	BYTE $0x00
+	BYTE $0x00
+
+	// TILESTORED tmm2, 0(R11)(R12*1)
+	BYTE $0xc4
+	BYTE $0x82
+	BYTE $0x7a
+	BYTE $0x4b
+	BYTE $0x94
+	BYTE $0x23
+	BYTE $0x00
+	BYTE $0x00
+	BYTE $0x00
+	BYTE $0x00
+
+	// TILESTORED tmm3, 64(R11)(R12*1)
+	BYTE $0xc4
+	BYTE $0x82
+	BYTE $0x7a
+	BYTE $0x4b
+	BYTE $0x9c
+	BYTE $0x23
+	BYTE $0x40
+	BYTE $0x00
+	BYTE $0x00
+	BYTE $0x00
+	MOVQ R12, R10
+	SHLQ $0x04, R10
+	ADDQ R11, R10
+	DECQ AX
+	JNE  strip
+
+	// TILERELEASE
+	BYTE $0xc4
+	BYTE $0xe2
+	BYTE $0x78
+	BYTE $0x49
+	BYTE $0xc0
+	VZEROUPPER
+	RET
+
+// func Gemm32x32AMXBF16(a *float32, b *float32, k int, strips int, c *float32, cStride int, add int, ahead uintptr, aheadStride int)
+// Requires: AMXBF16, AMXTILE, AVX, MMX+
+TEXT ·Gemm32x32AMXBF16(SB), NOSPLIT, $0-72
+	// Gemm32x32AMXBF16 multiplies strips of 32 rows by a panel of 32 columns. A word holds two bfloat16
+	// values, terms 2t and 2t+1:
+	//
+	// 	c[i*cStride+j] = Σ_t a[i][t]·b[t][j],  i < 32·strips, j < 32, t < k
+	//
+	// with the sum of two products for each word t. An entry is one chain. It begins with 0 or, if add
+	// is not 0, with the entry of c. For every block of 16 words it adds the sum over their even terms
+	// plus the sum over their odd terms, each a chain of fused multiply-adds from 0 in ascending order.
+	// Subnormal operands and results become 0.
+	//
+	// 	a  [strips][k/16][32][16]: row i, word t
+	// 	b  [k/16][2][16][16]: word t, columns below 16 and then the others
+	//
+	// 	ahead, aheadStride  as in Gemm8x48AVX512
+	//
+	// Requires k > 0, a multiple of 16, strips > 0 and cStride ≥ 32. c must not overlap a or b.
+	//
+	// Registers:
+	//   R8         a
+	//   R10        c
+	//   R12        cStride
+	//   AX         strips
+	//   CX         ahead
+	//   DX         aheadStride
+	//   R9         b
+	//   BX         k
+	//   DI         add
+	LEAQ tileShapes<>+0(SB), AX
+
+	// LDTILECFG (AX)
+	BYTE $0xc4
+	BYTE $0xe2
+	BYTE $0x78
+	BYTE $0x49
+	BYTE $0x00
+	MOVQ a+0(FP), R8
+	MOVQ c+32(FP), R10
+	MOVQ cStride+40(FP), R12
+	SHLQ $0x02, R12
+	MOVQ $0x00000040, R13
+	MOVQ strips+24(FP), AX
+	MOVQ ahead+56(FP), CX
+	MOVQ aheadStride+64(FP), DX
+
+strip:
+	MOVQ  b+8(FP), R9
+	MOVQ  k+16(FP), BX
+	MOVQ  R12, R11
+	SHLQ  $0x04, R11
+	ADDQ  R10, R11
+	MOVQ  R12, SI
+	SHLQ  $0x04, SI
+	ADDQ  R11, SI
+	MOVQ  add+48(FP), DI
+	TESTQ DI, DI
+	JEQ   zero
+
+	// TILELOADD 0(R10)(R12*1), tmm0
+	BYTE $0xc4
+	BYTE $0x82
+	BYTE $0x7b
+	BYTE $0x4b
+	BYTE $0x84
+	BYTE $0x22
+	BYTE $0x00
+	BYTE $0x00
+	BYTE $0x00
+	BYTE $0x00
+
+	// TILELOADD 64(R10)(R12*1), tmm1
+	BYTE $0xc4
+	BYTE $0x82
+	BYTE $0x7b
+	BYTE $0x4b
+	BYTE $0x8c
+	BYTE $0x22
+	BYTE $0x40
+	BYTE $0x00
+	BYTE $0x00
+	BYTE $0x00
+
+	// TILELOADD 0(R11)(R12*1), tmm2
+	BYTE $0xc4
+	BYTE $0x82
+	BYTE $0x7b
+	BYTE $0x4b
+	BYTE $0x94
+	BYTE $0x23
+	BYTE $0x00
+	BYTE $0x00
+	BYTE $0x00
+	BYTE $0x00
+
+	// TILELOADD 64(R11)(R12*1), tmm3
+	BYTE $0xc4
+	BYTE $0x82
+	BYTE $0x7b
+	BYTE $0x4b
+	BYTE $0x9c
+	BYTE $0x23
+	BYTE $0x40
+	BYTE $0x00
+	BYTE $0x00
+	BYTE $0x00
+	JMP  terms
+
+zero:
+	// TILEZERO tmm0
+	BYTE $0xc4
+	BYTE $0xe2
+	BYTE $0x7b
+	BYTE $0x49
+	BYTE $0xc0
+
+	// TILEZERO tmm1
+	BYTE $0xc4
+	BYTE $0xe2
+	BYTE $0x7b
+	BYTE $0x49
+	BYTE $0xc8
+
+	// TILEZERO tmm2
+	BYTE $0xc4
+	BYTE $0xe2
+	BYTE $0x7b
+	BYTE $0x49
+	BYTE $0xd0
+
+	// TILEZERO tmm3
+	BYTE $0xc4
+	BYTE $0xe2
+	BYTE $0x7b
+	BYTE $0x49
+	BYTE $0xd8
+
+	// Accumulate: tmm0–tmm3 hold the quarters of the 32 × 32 sums, tmm4 and tmm5 rows of a, tmm6 and
+	// tmm7 columns of b
+terms:
+	// TILELOADDT1 0(R8)(R13*1), tmm4
+	BYTE       $0xc4
+	BYTE       $0x82
+	BYTE       $0x79
+	BYTE       $0x4b
+	BYTE       $0xa4
+	BYTE       $0x28
+	BYTE       $0x00
+	BYTE       $0x00
+	BYTE       $0x00
+	BYTE       $0x00
+	PREFETCHT1 (CX)
+	ADDQ       DX, CX
+	PREFETCHT0 (SI)
+
+	// TILELOADDT1 1024(R8)(R13*1), tmm5
+	BYTE       $0xc4
+	BYTE       $0x82
+	BYTE       $0x79
+	BYTE       $0x4b
+	BYTE       $0xac
+	BYTE       $0x28
+	BYTE       $0x00
+	BYTE       $0x04
+	BYTE       $0x00
+	BYTE       $0x00
+	PREFETCHT1 (CX)
+	ADDQ       DX, CX
+	PREFETCHT0 64(SI)
+	ADDQ       R12, SI
+
+	// TILELOADD 0(R9)(R13*1), tmm6
+	BYTE       $0xc4
+	BYTE       $0x82
+	BYTE       $0x7b
+	BYTE       $0x4b
+	BYTE       $0xb4
+	BYTE       $0x29
+	BYTE       $0x00
+	BYTE       $0x00
+	BYTE       $0x00
+	BYTE       $0x00
+	PREFETCHT1 (CX)
+	ADDQ       DX, CX
+	PREFETCHT0 (SI)
+
+	// TILELOADD 1024(R9)(R13*1), tmm7
+	BYTE       $0xc4
+	BYTE       $0x82
+	BYTE       $0x7b
+	BYTE       $0x4b
+	BYTE       $0xbc
+	BYTE       $0x29
+	BYTE       $0x00
+	BYTE       $0x04
+	BYTE       $0x00
+	BYTE       $0x00
+	PREFETCHT1 (CX)
+	ADDQ       DX, CX
+	PREFETCHT0 64(SI)
+	ADDQ       R12, SI
+
+	// TDPBF16PS tmm6, tmm4, tmm0
+	BYTE $0xc4
+	BYTE $0xe2
+	BYTE $0x4a
+	BYTE $0x5c
+	BYTE $0xc4
+
+	// TDPBF16PS tmm7, tmm4, tmm1
+	BYTE $0xc4
+	BYTE $0xe2
+	BYTE $0x42
+	BYTE $0x5c
+	BYTE $0xcc
+
+	// TDPBF16PS tmm6, tmm5, tmm2
+	BYTE $0xc4
+	BYTE $0xe2
+	BYTE $0x4a
+	BYTE $0x5c
+	BYTE $0xd5
+
+	// TDPBF16PS tmm7, tmm5, tmm3
+	BYTE $0xc4
+	BYTE $0xe2
+	BYTE $0x42
+	BYTE $0x5c
+	BYTE $0xdd
+	ADDQ $0x00000800, R8
+	ADDQ $0x00000800, R9
+	SUBQ $0x10, BX
 	JNE  terms
 
 	// TILESTORED tmm0, 0(R10)(R12*1)

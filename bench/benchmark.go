@@ -44,7 +44,7 @@ var families = []func(*suite) []Benchmark{
 	ceilings,
 	panels, pairs, matrices, packing, // kernels of rankings
 	towers,
-	products, bfloat16Products, splitProducts, distances, regions, smallProducts, rowOperations, // kernels of training
+	products, bfloat16Products, tileProducts, splitProducts, distances, regions, smallProducts, rowOperations, // kernels of training
 	loads, opens, // jobs
 	evaluations,
 	screenChoices,

@@ -74,6 +74,11 @@ func trainingSteps(s *suite) []Benchmark {
 		x.config.Products = recipe.BF16
 		list = append(list, step(x, true, "BFloat16TrainStep", "zsamples", 0))
 	}
+	if backend.Features.Has(kernel.FeatureAMXBF16 | kernel.FeatureAVX512BF16) {
+		x := newStepShape("mquine", 38)
+		x.config.Products = recipe.TileBF16
+		list = append(list, step(x, true, "TileTrainStep", "zsamples", 0))
+	}
 	if backend.Features.Has(kernel.FeatureAMXBF16) {
 		x := newStepShape("mquine", 38)
 		x.config.Products = recipe.SplitBF16

@@ -42,21 +42,34 @@ func bfloat16Products(s *suite) []Benchmark {
 	return list
 }
 
-// splitProducts measures split products. pct-peak counts the three bfloat16 products of a term and
-// is a share of the matrix unit's ceiling. pct-fma counts a term once and is a share of the float32
-// multiply-add ceiling.
+// tileProducts measures products in bfloat16 with AMX, and splitProducts measures split products.
+// pct-peak counts the bfloat16 products of a term, one or three, and is a share of the matrix unit's
+// ceiling. pct-fma counts a term once and is a share of the float32 multiply-add ceiling.
+func tileProducts(s *suite) []Benchmark {
+	return matrixUnitProducts(s, "TileProduct", 1, kernel.FeatureAMXBF16|kernel.FeatureAVX512BF16,
+		(*linalg.Backend).NewTileProduct)
+}
+
 func splitProducts(s *suite) []Benchmark {
+	return matrixUnitProducts(s, "SplitProduct", 3, kernel.FeatureAMXBF16, (*linalg.Backend).NewSplitProduct)
+}
+
+func matrixUnitProducts(
+	s *suite, family string, parts float64, needs kernel.Features, newProduct func(*linalg.Backend, int) *linalg.Product,
+) []Benchmark {
 	var list []Benchmark
 	for _, backend := range s.backends {
-		if !backend.Features.Has(kernel.FeatureAMXBF16) {
+		if !backend.Features.Has(needs) {
 			continue
 		}
-		const parts = 3
 		tiles, fma := newLimit(ceiling.BFloat16Tiles(backend)), newLimit(ceiling.Terms(backend, kernel.Dot))
 		limits := func(terms float64) []share {
 			return []share{{"pct-peak", parts * 2 * terms, tiles}, {"pct-fma", terms, fma}}
 		}
-		list = append(list, productsOf(s, "SplitProduct", backend, linalg.New(backend).NewSplitProduct, limits)...)
+		kernels := linalg.New(backend)
+		list = append(list, productsOf(s, family, backend, func(threads int) *linalg.Product {
+			return newProduct(kernels, threads)
+		}, limits)...)
 	}
 	return list
 }

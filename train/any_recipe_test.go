@@ -69,7 +69,7 @@ var optionValues = map[string][]string{
 	"clip":                {"0", "0.1"},
 	"init_std":            {"0", "0.1", "2"},
 	"init_cross":          {"identity", "zero"},
-	"products":            {"float32", "bf16", "bf16x2"},
+	"products":            {"float32", "bf16", "bf16-amx", "bf16x2"},
 	"ema":                 {"0", "0.9"},
 	"valid_every":         {"0"},
 	"valid_metric":        {"mrr/both/all"},

@@ -31,7 +31,6 @@ type comparer interface {
 
 // newComparer returns the comparer of a model for the given number of threads.
 func newComparer(c *recipe.Recipe, b *linalg.Backend, t model.Training, threads int) comparer {
-	products := c.Effective().Products
 	switch {
 	case t.Rest != nil:
 		first, second := newDistances(*t.Distance, b, threads), newDistances(t.Rest.Distance, b, threads)
@@ -40,12 +39,21 @@ func newComparer(c *recipe.Recipe, b *linalg.Backend, t model.Training, threads 
 		return newDistances(*t.Distance, b, threads)
 	case t.Region != nil:
 		return &regions{*t.Region, b, b.NewRegions(*t.Region, threads)}
-	case products == recipe.BF16:
-		return &dotProducts{b, b.NewBFloat16Product(threads)}
-	case products == recipe.SplitBF16:
-		return &dotProducts{b, b.NewSplitProduct(threads)}
 	}
-	return &dotProducts{b, b.NewProduct(threads)}
+	return &dotProducts{b, newProduct(c, b, threads)}
+}
+
+// newProduct returns scratch memory for products in the arithmetic of the recipe.
+func newProduct(c *recipe.Recipe, b *linalg.Backend, threads int) *linalg.Product {
+	switch c.Effective().Products {
+	case recipe.BF16:
+		return b.NewBFloat16Product(threads)
+	case recipe.TileBF16:
+		return b.NewTileProduct(threads)
+	case recipe.SplitBF16:
+		return b.NewSplitProduct(threads)
+	}
+	return b.NewProduct(threads)
 }
 
 // dotProducts is the comparer of scores ψ·φ. With the matrices Ψ and Φ, their scores S and W =

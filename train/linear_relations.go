@@ -54,7 +54,7 @@ func newLinearRelations(
 	}
 	table := relations[0]
 	return &linearRelations{
-		form: form, lambda: c.RelationWeight, config: m.Config(), product: b.NewProduct(threads),
+		form: form, lambda: c.RelationWeight, config: m.Config(), product: newProduct(c, b, threads),
 		table: linalg.Matrix{
 			Data: table.values, Rows: len(table.values) / form.Width, Cols: form.Width, Stride: form.Width,
 		},

@@ -793,12 +793,21 @@ func checkAllGradients(t *testing.T, c recipe.Recipe) {
 // Steps with products in bfloat16 have nearly the same loss and the same gradients as steps in float32.
 // TestGradients checks the latter.
 func TestBFloat16Step(t *testing.T) {
+	for _, products := range []recipe.Products{recipe.BF16, recipe.TileBF16} {
+		t.Run(string(products), func(t *testing.T) { testBFloat16Step(t, products) })
+	}
+}
+
+func testBFloat16Step(t *testing.T, products recipe.Products) {
 	backend := kerneltest.Best(t)
 	g := traintest.RandomGraph(50, 3, 200, 3)
-	for _, name := range []string{"mquine", "complex", "rescal"} {
+	for _, name := range []string{"mquine", "complex", "rescal", "complex with relation prediction"} {
 		c := recipe.Default()
-		c.Model, c.Dim, c.Batch, c.Dropout = name, 12, 64, 0
+		c.Model, c.Dim, c.Batch, c.Dropout = strings.Fields(name)[0], 12, 64, 0
 		c.Negatives, c.NegativeCount = recipe.SharedNegatives, 30
+		if strings.Contains(name, "relation") {
+			c.RelationWeight = 4
+		}
 		step := func(products recipe.Products) (float64, []float32) {
 			c.Products = products
 			if err := c.CheckBackend(backend); err != nil {
@@ -811,7 +820,7 @@ func TestBFloat16Step(t *testing.T) {
 			return loss.Total, slices.Concat(entries(tr.kept.entities), entries(tr.kept.relations))
 		}
 		want, exact := step(recipe.Float32)
-		loss, rounded := step(recipe.BF16)
+		loss, rounded := step(products)
 		assert.InEpsilon(t, want, loss, 0x1p-8, name)
 		var errors, squares float64
 		for i, x := range exact {

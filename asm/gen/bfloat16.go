@@ -50,8 +50,9 @@ func bfloat16s(c *build.Context) {
 		})
 	}
 	v.roundRows()
-	v.roundColumns(8)
-	v.roundColumns(48)
+	for _, n := range []int{8, 16, 48} {
+		v.roundColumns(n)
+	}
 }
 
 // interleavingName names the indices of VPERMW that interleave the two halves of a register.

@@ -41,6 +41,22 @@ ascending order. Subnormal operands and results become 0.
 
 Requires k > 0, a multiple of %[2]d, strips > 0 and cStride ≥ %[2]d. c must not overlap a or b.`
 
+const roundedGemmDoc = `%[1]s multiplies strips of %[2]d rows by a panel of %[2]d columns. A word holds two bfloat16
+values, terms 2t and 2t+1:
+
+	c[i*cStride+j] = Σ_t a[i][t]·b[t][j],  i < %[2]d·strips, j < %[2]d, t < k
+
+with the sum of two products for each word t. An entry is one chain. It begins with 0 or, if add is not 0, with the
+entry of c. For every block of %[3]d words it adds the sum over their even terms plus the sum over their odd terms, each
+a chain of fused multiply-adds from 0 in ascending order. Subnormal operands and results become 0.
+
+	a  [strips][k/%[3]d][%[2]d][%[3]d]: row i, word t
+	b  [k/%[3]d][2][%[3]d][%[3]d]: word t, columns below %[3]d and then the others
+
+	ahead, aheadStride  as in Gemm8x48AVX512
+
+Requires k > 0, a multiple of %[3]d, strips > 0 and cStride ≥ %[2]d. c must not overlap a or b.`
+
 // splits emits the microkernel, the packing of its operands, and its ceiling.
 func splits(c *build.Context) {
 	tileShapes(c)
@@ -49,6 +65,7 @@ func splits(c *build.Context) {
 	v.splitRows()
 	v.splitColumns()
 	splitGemm(c)
+	roundedGemm(c)
 	tilePeak(c, "BFloat16PeakAMXBF16", "32 by 32 × 16 bfloat16", multiplySplit)
 }
 
@@ -157,13 +174,40 @@ then all low parts. A word holds two values of one column: row 2p in its low hal
 	c.end()
 }
 
-// splitGemm emits the microkernel. The microkernel keeps a microtile of c in four tiles; the other
-// four hold the operands.
+// splitGemm emits the microkernel of split products.
 func splitGemm(c *build.Context) {
 	name := fmt.Sprintf("GemmSplit%[1]dx%[1]dAMXBF16", splitVectors)
-	function(c, name,
+	tileGemm{
+		name: name, doc: fmt.Sprintf(splitGemmDoc, name, splitVectors), block: splitBlock, terms: splitTerms,
+		products: []partProduct{{1, 0}, {0, 0}, {0, 1}},
+	}.emit(c)
+}
+
+// roundedGemm emits the microkernel of products in bfloat16.
+func roundedGemm(c *build.Context) {
+	name := fmt.Sprintf("Gemm%[1]dx%[1]dAMXBF16", splitVectors)
+	tileGemm{
+		name: name, doc: fmt.Sprintf(roundedGemmDoc, name, splitVectors, tileWords), block: splitLow, terms: tileWords,
+		products: []partProduct{{0, 0}},
+	}.emit(c)
+}
+
+// tileGemm describes a microkernel that keeps a microtile of c in four tiles; the other four hold the
+// operands.
+type tileGemm struct {
+	name, doc string
+	block     int           // bytes of a block of an operand
+	terms     int           // what a block takes from k: terms or, if words hold two terms, words
+	products  []partProduct // for each block, in this order
+}
+
+// partProduct is a product of a part of a with a part of b: 0 for the high part, 1 for the low part.
+type partProduct struct{ a, b int }
+
+func (g tileGemm) emit(c *build.Context) {
+	function(c, g.name,
 		"func(a, b *float32, k, strips int, c *float32, cStride, add int, ahead uintptr, aheadStride int)")
-	doc(c, fmt.Sprintf(splitGemmDoc, name, splitVectors))
+	doc(c, g.doc)
 	c.Pragma("noescape")
 	configure(c)
 	var (
@@ -206,7 +250,7 @@ func splitGemm(c *build.Context) {
 		zeroTile(c, tile(t))
 	}
 	c.Comment("Accumulate: tmm0–tmm3 hold the quarters of the 32 × 32 sums, tmm4 and tmm5 rows of a, tmm6 and",
-		"tmm7 columns of b: low·high, then high·high, then high·low parts")
+		"tmm7 columns of b")
 	c.Label("terms")
 	left, right := []tile{4, 5}, []tile{6, 7}
 	load := func(of reg.GPPhysical, low int, into []tile) {
@@ -222,23 +266,24 @@ func splitGemm(c *build.Context) {
 		}
 		c.ADDQ(stride, next)
 	}
-	products := func() {
+	previous := partProduct{-1, -1}
+	for _, product := range g.products {
+		if product.a != previous.a {
+			load(a, product.a, left)
+		}
+		if product.b != previous.b {
+			load(b, product.b, right)
+		}
+		previous = product
 		for i, x := range left {
 			for j, y := range right {
 				multiplySplit(c, tile(2*i+j), x, y)
 			}
 		}
 	}
-	load(a, 1, left)
-	load(b, 0, right)
-	products()
-	load(a, 0, left)
-	products()
-	load(b, 1, right)
-	products()
-	c.ADDQ(operand.U32(splitBlock), a)
-	c.ADDQ(operand.U32(splitBlock), b)
-	c.SUBQ(operand.Imm(splitTerms), n)
+	c.ADDQ(operand.U32(uint32(g.block)), a)
+	c.ADDQ(operand.U32(uint32(g.block)), b)
+	c.SUBQ(operand.Imm(uint64(g.terms)), n)
 	c.JNE(operand.LabelRef("terms"))
 	for t, m := range block {
 		m.store(c, tile(t))

@@ -112,7 +112,7 @@ processor, options and installed rivals. It always measures code with changes.`,
 	f.BoolVar(&o.steps, "steps", false, "time training steps instead of an evaluation")
 	f.StringVar(&o.code, "code", "", "`folder` with a checkout of kbc or of KnowledgeGraphEmbedding, for --steps")
 	f.StringVar(&o.products, "products", "float32",
-		"`arithmetic` of the large products in mquine's steps: float32, bf16 (AVX-512 BF16) or bf16x2 (AMX)")
+		"`arithmetic` of the large products in mquine's steps: float32, bf16 (AVX-512 BF16), or bf16-amx or bf16x2 (AMX)")
 	f.StringSliceVar(&o.rivals, "rivals", o.rivals, "rivals to time")
 	f.IntVar(&o.threads, "threads", o.threads, "`number` of threads")
 	f.IntVar(&o.rounds, "rounds", o.rounds, "`number` of rounds; intervals need at least 6")
@@ -135,8 +135,8 @@ func (o *options) check() error {
 		return errors.New("--trained trains a checkpoint: leave out --steps and --checkpoint")
 	case o.trained && o.data == zipfName:
 		return fmt.Errorf("--trained needs a real data set: the triples of %s are random", zipfName)
-	case !slices.Contains([]string{"float32", "bf16", "bf16x2"}, o.products):
-		return errors.New("--products must be float32, bf16 or bf16x2")
+	case !slices.Contains([]string{"float32", "bf16", "bf16-amx", "bf16x2"}, o.products):
+		return errors.New("--products must be float32, bf16, bf16-amx or bf16x2")
 	case o.products != "float32" && (!o.steps || o.code != ""):
 		return errors.New("--products must be float32, except with --steps and without --code")
 	case !o.steps && (o.all && !all || !o.all && !one):

@@ -77,6 +77,9 @@ func TestDoctor(t *testing.T) {
 	if backends[0].Features.Has(kernel.FeatureAVX512BF16) {
 		products += ", bf16"
 	}
+	if backends[0].Features.Has(kernel.FeatureAMXBF16 | kernel.FeatureAVX512BF16) {
+		products += ", bf16-amx"
+	}
 	if backends[0].Features.Has(kernel.FeatureAMXBF16) {
 		products += ", bf16x2"
 	}

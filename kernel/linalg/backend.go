@@ -22,6 +22,7 @@ type Backend struct {
 	gemm      gemm
 	split     gemm // for split products; zero without FeatureAMXBF16
 	bfloat16  gemm // for products in bfloat16; zero without FeatureAVX512BF16
+	tiles     gemm // for products in bfloat16 with AMX; zero without FeatureAVX512BF16 and FeatureAMXBF16
 	distances distanceKernels
 	regions   [numRegions]regionKernels
 	small     smallKernels

@@ -53,5 +53,8 @@ func newAVX512(f kernel.Features) *Backend {
 	if f.Has(kernel.FeatureAVX512BF16) {
 		b.bfloat16 = gemmBFloat16
 	}
+	if f.Has(kernel.FeatureAMXBF16) && f.Has(kernel.FeatureAVX512BF16) {
+		b.tiles = gemmTiles
+	}
 	return b
 }

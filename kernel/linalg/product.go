@@ -51,6 +51,9 @@ type gemm struct {
 	multiple int  // divides the number of packed terms
 	pairs    bool // a packed word holds two terms, in place of one
 	strips   int  // strips in a work item
+	// chunk is the number of terms in a chunk if the microkernels continue the chains of c, so that it
+	// only affects the speed; otherwise 0, for ProductChunk.
+	chunk int
 	// microkernels compute microtiles. Microkernel i computes the first (i+1)/len(microkernels) of
 	// the columns of a panel.
 	microkernels []gemmKernel
@@ -69,6 +72,9 @@ func (g *gemm) words(terms int) int {
 	}
 	return terms
 }
+
+// chunkTerms returns the number of terms in a chunk.
+func (g *gemm) chunkTerms() int { return max(g.chunk, ProductChunk) }
 
 // widths returns the number of microkernels; each computes a different width.
 func (g *gemm) widths() int { return max(len(g.microkernels), len(g.microkernelsAt)) }
@@ -103,7 +109,7 @@ func (b *Backend) NewProduct(threads int) *Product { return newProduct(&b.gemm, 
 func newProduct(g *gemm, threads int) *Product {
 	p := &Product{gemm: g, pool: kernel.NewPool(threads)}
 	for range p.pool.Workers() {
-		entries := max(g.mr, g.nr) * max(ProductChunk, g.strips*g.mr)
+		entries := max(g.mr, g.nr) * max(g.chunkTerms(), g.strips*g.mr)
 		if g.microkernelsAt != nil {
 			entries += g.strips * g.mr * g.nr
 		}
@@ -201,28 +207,34 @@ func room(x []float32, n int) []float32 {
 func roundUp(n, to int) int { return (n + to - 1) / to * to }
 
 func (p *Product) itemPanels() int  { return max(1, itemColumns/p.gemm.nr) }
+
 func (p *Product) panelGroups() int { return (p.panels + p.itemPanels() - 1) / p.itemPanels() }
 
 // blockTerms returns the number of terms to pack at a time for the given number of vectors, in
 // whole chunks. Several goroutines pack blockEntries entries at a time, because they wait for each
 // other before and after every block. A single goroutine packs one chunk, which stays in a faster
-// cache.
+// cache. AMX multiplies so fast that reading and writing c once a chunk would take longer than the
+// products, so it gets larger blocks.
 func (p *Product) blockTerms(vectors int) int {
-	if p.pool.Workers() == 1 {
-		return ProductChunk
+	chunk, entries := p.gemm.chunkTerms(), blockEntries
+	switch {
+	case p.gemm.chunk > 0:
+		entries = tileBlockEntries
+	case p.pool.Workers() == 1:
+		return chunk
 	}
-	return max(1, blockEntries/min(vectors, productBlock)/ProductChunk) * ProductChunk
+	return max(1, entries/min(vectors, productBlock)/chunk) * chunk
 }
 
 // chunk returns the first term of chunk i of the block, its number of terms, and the number of its
 // terms with padding.
 func (p *Product) chunk(i int) (from, terms, padded int) {
-	from = i * ProductChunk
-	terms = min(ProductChunk, p.terms-from)
+	from = i * p.gemm.chunkTerms()
+	terms = min(p.gemm.chunkTerms(), p.terms-from)
 	return from, terms, roundUp(terms, p.gemm.multiple)
 }
 
-func (p *Product) chunks() int { return (p.terms + ProductChunk - 1) / ProductChunk }
+func (p *Product) chunks() int { return (p.terms + p.gemm.chunkTerms() - 1) / p.gemm.chunkTerms() }
 
 // pack packs the strips of a work item, or its panels if item ≥ stripGroups, chunk by chunk.
 func (p *Product) pack(worker, item int) {

@@ -42,7 +42,7 @@ func split(dst, src *float32, stride, k int, columns, right bool) {
 		}
 		var words [splitWords]float32
 		splitBlock(&words[0], from, stride, columns)
-		transposeTiles(to, &words)
+		transposeTiles(to, words[:])
 	}
 }
 
@@ -54,9 +54,10 @@ func splitBlock(dst, src *float32, stride int, columns bool) {
 	}
 }
 
-func transposeTiles(dst *float32, words *[splitWords]float32) {
+// transposeTiles transposes every 16 × 16 words.
+func transposeTiles(dst *float32, words []float32) {
 	const side = splitVectors / 2
-	for tile := 0; tile < splitWords; tile += side * side {
+	for tile := 0; tile < len(words); tile += side * side {
 		for row := 0; row < side; row += 8 {
 			asm.Transpose8AVX2(floatsAfter(dst, tile+row), &words[tile+row*side], side, side, side)
 		}

@@ -9,10 +9,11 @@ const (
 	// two panels stay in L2.
 	ProductChunk = 256
 
-	// floatStrips, splitStrips and bfloat16Strips are the numbers of strips in a work item. 24
-	// strips of 8 rows and 256 terms take up 192 KiB, or 96 KiB in bfloat16, and 8 split strips of
-	// 32 rows take up 256 KiB. They stay in L2 while panel after panel passes over them.
-	floatStrips, splitStrips, bfloat16Strips = 24, 8, 24
+	// floatStrips, splitStrips, bfloat16Strips and tileStrips are the numbers of strips in a work
+	// item. 24 strips of 8 rows and 256 terms take up 192 KiB, or 96 KiB in bfloat16, and 8 strips of
+	// 32 rows take up 256 KiB, also in bfloat16 with AMX, whose chunks are longer. They stay in L2 while panel after
+	// panel passes over them.
+	floatStrips, splitStrips, bfloat16Strips, tileStrips = 24, 8, 24, 8
 
 	// itemColumns is the number of columns in a work item. It is large enough to reuse packed
 	// strips and small enough to give every goroutine work items.
@@ -26,6 +27,11 @@ const (
 	// or at least one chunk. The threads synchronise before and after each block, so small blocks
 	// would be slow.
 	blockEntries = 2 << 20
+
+	// tileChunk is the number of terms of a chunk, and tileBlockEntries the number of entries of a
+	// factor that are packed at a time, in products in bfloat16 with AMX. A panel of 32 columns and
+	// 512 terms takes up 32 KiB of the L1 cache.
+	tileChunk, tileBlockEntries = 512, 8 << 20
 
 	// rowLanes is the number of entries in the widest vector register.
 	rowLanes = 16

@@ -228,7 +228,7 @@ func (r *Recipe) CheckPairs(triples int) error {
 
 // AvailableProducts returns the kinds of arithmetic of matrix products that the backend supports.
 func AvailableProducts(b *kernel.Backend) (list []Products) {
-	for _, p := range []Products{Float32, BF16, SplitBF16} {
+	for _, p := range []Products{Float32, BF16, TileBF16, SplitBF16} {
 		if r := (Recipe{Products: p}); r.CheckBackend(b) == nil {
 			list = append(list, p)
 		}
@@ -238,14 +238,17 @@ func AvailableProducts(b *kernel.Backend) (list []Products) {
 
 // CheckBackend returns an error if the backend does not support an option that has an effect.
 func (r *Recipe) CheckBackend(b *kernel.Backend) error {
+	const amx = "AMX for bfloat16 (feature amxbf16: Intel Xeon from Sapphire Rapids on)"
 	var feature kernel.Features
 	var needs string
 	switch r.Effective().Products {
 	case BF16:
 		feature, needs = kernel.FeatureAVX512BF16,
 			"AVX-512 BF16 (feature avx512bf16: AMD Zen 4 and later, Intel Xeon from Cooper Lake or Sapphire Rapids on)"
+	case TileBF16:
+		feature, needs = kernel.FeatureAMXBF16|kernel.FeatureAVX512BF16, amx+" and AVX-512 BF16 (feature avx512bf16)"
 	case SplitBF16:
-		feature, needs = kernel.FeatureAMXBF16, "AMX for bfloat16 (feature amxbf16: Intel Xeon from Sapphire Rapids on)"
+		feature, needs = kernel.FeatureAMXBF16, amx
 	}
 	if !b.Features.Has(feature) {
 		return fmt.Errorf("products: %s needs %s, but these kernels use %s: use such a processor, "+

@@ -169,6 +169,8 @@ const (
 	Float32 Products = "float32"
 	// BF16 rounds each float32 to bfloat16.
 	BF16 Products = "bf16"
+	// TileBF16 rounds as BF16 does, and adds in another order.
+	TileBF16 Products = "bf16-amx"
 	// SplitBF16 splits each float32 into two bfloat16 values.
 	SplitBF16 Products = "bf16x2"
 )

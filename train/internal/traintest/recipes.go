@@ -91,6 +91,11 @@ func Recipes() map[string]func(*recipe.Recipe) {
 			c.Negatives, c.NegativeCount, c.Products = recipe.SharedNegatives, 30, recipe.BF16
 		}
 	}
+	if err == nil && backends[0].Features.Has(kernel.FeatureAMXBF16|kernel.FeatureAVX512BF16) {
+		recipes["bf16-amx"] = func(c *recipe.Recipe) {
+			c.Negatives, c.NegativeCount, c.Products = recipe.SharedNegatives, 30, recipe.TileBF16
+		}
+	}
 	if err == nil && backends[0].Features.Has(kernel.FeatureAMXBF16) {
 		recipes["bf16x2"] = func(c *recipe.Recipe) {
 			c.Negatives, c.NegativeCount, c.Products = recipe.SharedNegatives, 30, recipe.SplitBF16
