@@ -44,7 +44,8 @@ var families = []func(*suite) []Benchmark{
 	ceilings,
 	panels, pairs, matrices, packing, // kernels of rankings
 	towers,
-	products, bfloat16Products, tileProducts, splitProducts, distances, regions, smallProducts, rowOperations, // kernels of training
+	products, bfloat16Products, tileProducts, splitProducts, // products of training
+	distances, regions, smallProducts, rowOperations, // other kernels of training
 	loads, opens, // jobs
 	evaluations,
 	screenChoices,

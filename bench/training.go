@@ -55,7 +55,8 @@ func splitProducts(s *suite) []Benchmark {
 }
 
 func matrixUnitProducts(
-	s *suite, family string, parts float64, needs kernel.Features, newProduct func(*linalg.Backend, int) *linalg.Product,
+	s *suite, family string, parts float64, needs kernel.Features,
+	newProduct func(*linalg.Backend, int) *linalg.Product,
 ) []Benchmark {
 	var list []Benchmark
 	for _, backend := range s.backends {

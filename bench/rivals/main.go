@@ -112,7 +112,8 @@ processor, options and installed rivals. It always measures code with changes.`,
 	f.BoolVar(&o.steps, "steps", false, "time training steps instead of an evaluation")
 	f.StringVar(&o.code, "code", "", "`folder` with a checkout of kbc or of KnowledgeGraphEmbedding, for --steps")
 	f.StringVar(&o.products, "products", "float32",
-		"`arithmetic` of the large products in mquine's steps: float32, bf16 (AVX-512 BF16), or bf16-amx or bf16x2 (AMX)")
+		"`arithmetic` of the large products in mquine's steps: float32, bf16 (AVX-512 BF16), bf16-amx "+
+			"or bf16x2 (AMX)")
 	f.StringSliceVar(&o.rivals, "rivals", o.rivals, "rivals to time")
 	f.IntVar(&o.threads, "threads", o.threads, "`number` of threads")
 	f.IntVar(&o.rounds, "rounds", o.rounds, "`number` of rounds; intervals need at least 6")
