@@ -37,6 +37,8 @@ func BenchmarkPresetStep(b *testing.B) { family(b) }
 func BenchmarkScreenChoice(b *testing.B)      { family(b) }
 func BenchmarkBFloat16Product(b *testing.B)   { family(b) }
 func BenchmarkBFloat16TrainStep(b *testing.B) { family(b) }
+func BenchmarkTileProduct(b *testing.B)       { family(b) }
+func BenchmarkTileTrainStep(b *testing.B)     { family(b) }
 func BenchmarkSplitProduct(b *testing.B)      { family(b) }
 func BenchmarkSplitTrainStep(b *testing.B)    { family(b) }
 

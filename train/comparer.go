@@ -43,7 +43,8 @@ func newComparer(c *recipe.Recipe, b *linalg.Backend, t model.Training, threads 
 	return &dotProducts{b, newProduct(c, b, threads)}
 }
 
-// newProduct returns scratch memory for products in the arithmetic of the recipe.
+// newProduct returns scratch memory for products in the arithmetic of the recipe. With independent
+// negatives, that is float32, even for relation prediction.
 func newProduct(c *recipe.Recipe, b *linalg.Backend, threads int) *linalg.Product {
 	switch c.Effective().Products {
 	case recipe.BF16:

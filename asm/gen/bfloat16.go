@@ -11,7 +11,7 @@ import (
 
 // This file generates the microkernels of products of bfloat16 values (Gemm8x16, 8x32 and 8x48 for
 // AVX512BF16) and the kernels that round and pack their operands (RoundRows, RoundColumns8 and
-// RoundColumns48).
+// RoundColumns48), also for products with AMX (RoundRows and RoundColumns16).
 
 // bfloat16Set is the suffix of the kernels that compute with bfloat16 values in vector registers.
 const bfloat16Set = "AVX512BF16"

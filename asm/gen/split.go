@@ -11,7 +11,8 @@ import (
 
 // This file generates the microkernel of float32 products in split bfloat16
 // (GemmSplit32x32AMXBF16), the packing of its operands (SplitRows32AVX512 and
-// SplitColumns32AVX512), and its ceiling (BFloat16PeakAMXBF16).
+// SplitColumns32AVX512), the microkernel of products in bfloat16 with AMX (Gemm32x32AMXBF16), and
+// the ceiling of both (BFloat16PeakAMXBF16).
 //
 // A split value is the sum of two bfloat16 values. The high part is the value rounded to the
 // nearest bfloat16, with ties away from zero. The low part is the remainder, rounded the same way.
@@ -57,7 +58,7 @@ a chain of fused multiply-adds from 0 in ascending order. Subnormal operands and
 
 Requires k > 0, a multiple of %[3]d, strips > 0 and cStride ≥ %[2]d. c must not overlap a or b.`
 
-// splits emits the microkernel, the packing of its operands, and its ceiling.
+// splits emits the microkernels, the packing of split operands, and the ceiling.
 func splits(c *build.Context) {
 	tileShapes(c)
 	splitConstants(c)
@@ -187,7 +188,7 @@ func splitGemm(c *build.Context) {
 func roundedGemm(c *build.Context) {
 	name := fmt.Sprintf("Gemm%[1]dx%[1]dAMXBF16", splitVectors)
 	tileGemm{
-		name: name, doc: fmt.Sprintf(roundedGemmDoc, name, splitVectors, tileWords), block: splitLow, terms: tileWords,
+		name: name, doc: fmt.Sprintf(roundedGemmDoc, name, splitVectors, tileWords), block: 2 * splitTile, terms: tileWords,
 		products: []partProduct{{0, 0}},
 	}.emit(c)
 }

@@ -28,6 +28,7 @@ var families = []struct {
 	{"Reference", true, 5, "computes one reference score"},
 	{"Product", true, 6, "computes a product of a training step for 2,048 queries, including its packing"},
 	{"BFloat16Product", true, 6, "computes a product of a training step in bfloat16"},
+	{"TileProduct", true, 6, "computes a product of a training step in bfloat16 with AMX"},
 	{"SplitProduct", true, 6, "computes a product of a training step with two bfloat16 values for each float32"},
 	{"Distance", true, 6, "computes scores or gradients of 512 queries in a training step, including packing"},
 	{"Region", true, 6, "computes scores or gradients of regions for 64 queries and 512 features in a training step"},
@@ -43,6 +44,7 @@ var families = []struct {
 	{"TrainStep", false, 0, "runs a training step, on all threads"},
 	{"PresetStep", false, 0, "runs a training step of a preset, on all threads"},
 	{"BFloat16TrainStep", false, 0, "runs a training step with products in bfloat16"},
+	{"TileTrainStep", false, 0, "runs a training step with products in bfloat16 with AMX"},
 	{"SplitTrainStep", false, 0, "runs a training step with two bfloat16 values for each float32"},
 }
 

@@ -191,8 +191,8 @@ func (o *options) checkStep(ctx context.Context, m train.Machine) error {
 		return err
 	}
 	c := stepConfig(dim, len(triples), g.Entities.Len())
-	if o.products != string(recipe.BF16) { // too rough for the bounds below
-		c.Products = recipe.Products(o.products)
+	if o.products == string(recipe.SplitBF16) { // the others are float32 or too rough for the bounds below
+		c.Products = recipe.SplitBF16
 	}
 	c.Optimiser, c.LearningRate, c.InitCross, c.InitStd = "sgd", 1, "identity", 0.3
 	trainer, err := train.NewTrainer(ctx, c, g, m)

@@ -167,6 +167,9 @@ func TestTrainOptions(t *testing.T) {
 			"anchor_negatives needs shared negatives, but negatives is kvsall"},
 		{[]string{"--data", data, "--out", out, "--products", "bf16x2", "--backend", "generic"}, exitFailed,
 			"products: bf16x2 needs AMX for bfloat16"},
+		{[]string{"--data", data, "--out", out, "--products", "bf16-amx", "--backend", "generic"}, exitFailed,
+			"products: bf16-amx needs AMX for bfloat16 (feature amxbf16: Intel Xeon from Sapphire Rapids on) and " +
+				"AVX-512 BF16 (feature avx512bf16), but"},
 		{[]string{"--data", data, "--out", out, "--products", "bf16", "--backend", "avx2"}, exitFailed,
 			"products: bf16 needs AVX-512 BF16"},
 		{[]string{"--data", "nowhere/at/all", "--out", out}, exitFailed, "nowhere/at/all"},

@@ -1,6 +1,7 @@
 package linalg
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"unsafe"
@@ -15,7 +16,8 @@ import (
 // is one chain of fused multiply-adds that starts at 0 and adds its terms in ascending order; the
 // generic tier rounds products and sums separately. Hence the result does not depend on the number
 // of threads or on the blocking, and AVX2 and AVX-512 agree bit for bit. Split products
-// (NewSplitProduct) and products in bfloat16 (NewBFloat16Product) add in different orders.
+// (NewSplitProduct) and products in bfloat16 (NewBFloat16Product, NewTileProduct) add in different
+// orders.
 //
 // A Product holds scratch memory for one product at a time. It allocates only if a product is larger
 // than all earlier ones.
@@ -51,8 +53,8 @@ type gemm struct {
 	multiple int  // divides the number of packed terms
 	pairs    bool // a packed word holds two terms, in place of one
 	strips   int  // strips in a work item
-	// chunk is the number of terms in a chunk if the microkernels continue the chains of c, so that it
-	// only affects the speed; otherwise 0, for ProductChunk.
+	// chunk is the number of terms in a chunk, or 0 for ProductChunk. It may be set only if the
+	// microkernels continue the chains of c, and then it affects only the speed.
 	chunk int
 	// microkernels compute microtiles. Microkernel i computes the first (i+1)/len(microkernels) of
 	// the columns of a panel.
@@ -74,7 +76,7 @@ func (g *gemm) words(terms int) int {
 }
 
 // chunkTerms returns the number of terms in a chunk.
-func (g *gemm) chunkTerms() int { return max(g.chunk, ProductChunk) }
+func (g *gemm) chunkTerms() int { return cmp.Or(g.chunk, ProductChunk) }
 
 // widths returns the number of microkernels; each computes a different width.
 func (g *gemm) widths() int { return max(len(g.microkernels), len(g.microkernelsAt)) }
@@ -213,8 +215,9 @@ func (p *Product) panelGroups() int { return (p.panels + p.itemPanels() - 1) / p
 // blockTerms returns the number of terms to pack at a time for the given number of vectors, in
 // whole chunks. Several goroutines pack blockEntries entries at a time, because they wait for each
 // other before and after every block. A single goroutine packs one chunk, which stays in a faster
-// cache. AMX multiplies so fast that reading and writing c once a chunk would take longer than the
-// products, so it gets larger blocks.
+// cache. Products in bfloat16 with AMX are so fast that fetching c from memory for every chunk would
+// take longer than the products. Their blocks are larger, so a work item's part of c stays in L2 for
+// several chunks.
 func (p *Product) blockTerms(vectors int) int {
 	chunk, entries := p.gemm.chunkTerms(), blockEntries
 	switch {

@@ -20,13 +20,14 @@ func (b *Backend) NewBFloat16Product(threads int) *Product {
 	return newProduct(&b.bfloat16, threads)
 }
 
-// NewTileProduct is NewBFloat16Product for processors with AMX, which multiply bfloat16 values at 16
-// times the rate of float32 values. The values are rounded in the same way, but added in another order,
-// which asm.Gemm32x32AMXBF16 documents. It does not depend on threads or blocking either.
+// NewTileProduct is NewBFloat16Product with AMX, whose tiles multiply bfloat16 values at nominally 16
+// times the rate of float32 values. The values are rounded in the same way, but the products are added
+// in another order, which asm.Gemm32x32AMXBF16 documents. It does not depend on threads or blocking
+// either.
 //
-// The error of an entry with k terms is at most (2⁻⁷ + 2⁻¹⁴ + k·2⁻²⁷) Σ|x·y|, with or without add, with
-// the same exceptions as for NewBFloat16Product. The backend must have kernel.FeatureAMXBF16 and
-// kernel.FeatureAVX512BF16.
+// Without add, the error of an entry with k terms is at most (2⁻⁷ + 2⁻¹⁴ + k·2⁻²⁸) Σ|x·y|, with the same
+// exceptions as for NewBFloat16Product. The backend must have kernel.FeatureAMXBF16 and, for the
+// rounding, kernel.FeatureAVX512BF16.
 func (b *Backend) NewTileProduct(threads int) *Product {
 	if b.tiles.microkernels == nil {
 		panic(fmt.Sprintf("linalg: NewTileProduct: backend %v has no AMX for bfloat16, or no AVX-512 BF16", b.Tier))

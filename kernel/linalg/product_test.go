@@ -179,9 +179,10 @@ func conformProduct(t *testing.T, g *gemm, seed uint64, twin func(k int, x, y fu
 			check(2, itemColumns+g.nr+1, 3, normal)
 			check(productBlock+1, 2, 2, normal)
 			check(2, productBlock+1, 2, normal)
-			check(g.strips*g.mr+1, g.nr+1, 2*ProductChunk+3, normal)
-			check(productBlock+1, 1, 2*ProductChunk+3, normal) // two blocks of rows and of terms
-			check(1, productBlock+1, 2*ProductChunk+3, normal)
+			check(g.strips*g.mr+1, g.nr+1, 2*g.chunkTerms()+3, normal)
+			terms := products[1].blockTerms(productBlock) + 3 // two blocks of rows and of terms
+			check(productBlock+1, 1, terms, normal)
+			check(1, productBlock+1, terms, normal)
 			for range 20 {
 				check(g.mr, g.nr, 1+rng.IntN(20), func() float32 {
 					if rng.IntN(10) == 0 {

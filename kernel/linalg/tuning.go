@@ -10,9 +10,9 @@ const (
 	ProductChunk = 256
 
 	// floatStrips, splitStrips, bfloat16Strips and tileStrips are the numbers of strips in a work
-	// item. 24 strips of 8 rows and 256 terms take up 192 KiB, or 96 KiB in bfloat16, and 8 strips of
-	// 32 rows take up 256 KiB, also in bfloat16 with AMX, whose chunks are longer. They stay in L2 while panel after
-	// panel passes over them.
+	// item. 24 strips of 8 rows and 256 terms take up 192 KiB, or 96 KiB in bfloat16. 8 split strips
+	// of 32 rows take up 256 KiB, and so do 8 strips of 32 rows and tileChunk terms in bfloat16. They
+	// stay in L2 while panel after panel passes over them.
 	floatStrips, splitStrips, bfloat16Strips, tileStrips = 24, 8, 24, 8
 
 	// itemColumns is the number of columns in a work item. It is large enough to reuse packed

@@ -138,9 +138,10 @@ var declarations = []declaration{
 
 	declare("products", func(r *Recipe) *Products { return &r.Products }, Float32,
 		among(Float32, BF16, TileBF16, SplitBF16),
-		"arithmetic of the matrix products of queries and candidates: float32; bf16, which rounds each float32 to "+
-			"bfloat16, on processors with AVX-512 BF16; bf16-amx, the same with sums in another order, on processors "+
-			"with AMX; or bf16x2, which splits each float32 into two bfloat16 values, on processors with AMX"),
+		"arithmetic of the matrix products of queries and candidates, and of relation prediction: float32; bf16, "+
+			"which rounds each float32 to bfloat16, on processors with AVX-512 BF16; bf16-amx, the same with sums in "+
+			"another order, on processors with AMX; or bf16x2, which splits each float32 into two bfloat16 values, on "+
+			"processors with AMX"),
 
 	declare("valid_every", func(r *Recipe) *int { return &r.ValidEvery }, 1, whole(0, 1_000_000),
 		"epochs from one validation to the next; 0 for no validation, otherwise the last epoch is always validated"),

@@ -53,7 +53,8 @@ func (r *Recipe) Unused() map[string]string {
 			r.ValidEvery == 0 || r.Patience < r.validations()-1, text.Plural(r.validations(), "validation"),
 			[]string{"patience"},
 		},
-		// Independent negatives are scored without matrix products.
+		// Independent negatives are scored without matrix products, and relation prediction then stays in
+		// float32.
 		{r.Negatives != IndependentNegatives, "negatives independent", []string{"products"}},
 	} {
 		for _, key := range o.keys {
