@@ -36,13 +36,13 @@ func packTiles(dst, src *float32, stride, k int, columns, right, split bool) {
 	if split {
 		blockWords *= 2
 	}
+	var words [tileVectors * tileVectors]float32
 	for t := 0; t < k; t += tileVectors {
 		to, from := floatsAfter(dst, t/tileVectors*blockWords), floatsAfter(src, t*termStride)
 		if columns == right {
 			packBlock(to, from, stride, columns, split)
 			continue
 		}
-		var words [tileVectors * tileVectors]float32
 		packBlock(&words[0], from, stride, columns, split)
 		transposeTiles(to, words[:blockWords])
 	}
