@@ -208,8 +208,7 @@ func room(x []float32, n int) []float32 {
 
 func roundUp(n, to int) int { return (n + to - 1) / to * to }
 
-func (p *Product) itemPanels() int { return max(1, itemColumns/p.gemm.nr) }
-
+func (p *Product) itemPanels() int  { return max(1, itemColumns/p.gemm.nr) }
 func (p *Product) panelGroups() int { return (p.panels + p.itemPanels() - 1) / p.itemPanels() }
 
 // blockTerms returns the number of terms to pack at a time for the given number of vectors, in
