@@ -188,8 +188,8 @@ func splitGemm(c *build.Context) {
 func roundedGemm(c *build.Context) {
 	name := fmt.Sprintf("Gemm%[1]dx%[1]dAMXBF16", splitVectors)
 	tileGemm{
-		name: name, doc: fmt.Sprintf(roundedGemmDoc, name, splitVectors, tileWords), block: 2 * splitTile, terms: tileWords,
-		products: []partProduct{{0, 0}},
+		name: name, doc: fmt.Sprintf(roundedGemmDoc, name, splitVectors, tileWords),
+		block: 2 * splitTile, terms: tileWords, products: []partProduct{{0, 0}},
 	}.emit(c)
 }
 
