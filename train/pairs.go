@@ -111,3 +111,42 @@ func (s *stepper) visitPairs(ctx context.Context, w *workload, visit func(q int,
 	}
 	return nil
 }
+
+// pairLosses computes the losses of the main queries with independent negatives. It replaces the
+// scores of their pairs with derivatives of the loss.
+func (s *stepper) pairLosses(ctx context.Context, w *workload) error {
+	if len(w.matrices) > 0 {
+		return nil
+	}
+	return s.pool.parallel(ctx, w.main, func(c *stepScratch, i int) {
+		from, to := w.pairsOf(i)
+		s.losses[i], s.dConstants[i] = 0, 0
+		for b := range s.lossBlocks {
+			scores := s.ofBlock(b, s.pairScores)[from:to]
+			loss, dTarget := c.objective.oneTarget(scores[0], scores[1:], s.constants[i], w.weights[i])
+			s.losses[i] += loss
+			dScores := scores // oneTarget replaced all scores except the target's
+			dScores[0] = float32(dTarget)
+			s.dConstants[i] += s.backend.Sum(dScores)
+		}
+	})
+}
+
+// zLosses computes the loss of each Z-sample and replaces the scores with derivatives of the loss.
+func (s *stepper) zLosses(ctx context.Context, w *workload) error {
+	if w.main == len(w.queries) {
+		return nil
+	}
+	first := w.pairs[w.main]
+	return s.pool.parallel(ctx, len(w.queries)-w.main, func(c *stepScratch, k int) {
+		i := w.main + k
+		s.losses[i] = 0
+		from, to := w.pairsOf(i)
+		for k := from; k < to; k++ {
+			loss, dScore := c.objective.zSample(s.pairScores[k], s.constants[i], w.zWeights[k-first])
+			s.losses[i] += loss
+			s.dPairScores[k] = float32(dScore)
+		}
+		s.dConstants[i] = s.backend.Sum(s.dPairScores[from:to])
+	})
+}
