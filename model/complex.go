@@ -86,7 +86,7 @@ func (m *complExModel) Reference(q kg.Query, e int32) float64 {
 
 func (m *complExModel) Training() Training {
 	return Training{
-		Width: 2 * m.config.Dim, Penalties: []Penalty{NoPenalty, Frobenius, N3, Dura},
+		Width: 2 * m.config.Dim, EntityRows: true, Penalties: []Penalty{NoPenalty, Frobenius, N3, Dura},
 		Relations: &RelationForm{2 * m.config.Dim, complexRho, complexRhoGradient},
 	}
 }

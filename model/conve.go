@@ -301,7 +301,7 @@ func (w *convEWorker) Reference(q kg.Query, e int32) float64 {
 
 func (m *convEModel) Training() Training {
 	return Training{
-		Width: m.config.Dim + 1, Penalties: []Penalty{NoPenalty},
+		Width: m.config.Dim + 1, EntityRows: true, Penalties: []Penalty{NoPenalty},
 		Layers: []Layer{InputLayer, FeatureMaps, HiddenLayer},
 	}
 }

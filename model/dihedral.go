@@ -160,7 +160,7 @@ func (w *dihEdralWorker) Reference(q kg.Query, e int32) float64 {
 // the blocks.
 
 func (m *dihEdralModel) Training() Training {
-	return Training{Width: 2 * m.config.Dim, Penalties: []Penalty{NoPenalty, Frobenius, N3}}
+	return Training{Width: 2 * m.config.Dim, EntityRows: true, Penalties: []Penalty{NoPenalty, Frobenius, N3}}
 }
 
 func (m *dihEdralModel) NewTrainingWorker(b *linalg.Backend, p Penalty) TrainingWorker {

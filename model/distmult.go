@@ -70,7 +70,7 @@ func (m *distMultModel) Reference(q kg.Query, e int32) float64 {
 
 func (m *distMultModel) Training() Training {
 	return Training{
-		Width: m.config.Dim, Penalties: []Penalty{NoPenalty, Frobenius, N3, Dura},
+		Width: m.config.Dim, EntityRows: true, Penalties: []Penalty{NoPenalty, Frobenius, N3, Dura},
 		Relations: &RelationForm{m.config.Dim, multiply, multiplyGradient},
 	}
 }

@@ -161,7 +161,7 @@ func (w *dualEWorker) Reference(q kg.Query, e int32) float64 {
 // The penalty frobenius of a triple is ‖h‖² + ‖r‖² + ‖t‖² with the stored rows.
 
 func (m *dualEModel) Training() Training {
-	return Training{Width: 8 * m.config.Dim, Penalties: []Penalty{NoPenalty, Frobenius}}
+	return Training{Width: 8 * m.config.Dim, EntityRows: true, Penalties: []Penalty{NoPenalty, Frobenius}}
 }
 
 func (m *dualEModel) NewTrainingWorker(b *linalg.Backend, p Penalty) TrainingWorker {

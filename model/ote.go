@@ -260,7 +260,9 @@ func (w *oteWorker) Reference(q kg.Query, e int32) float64 {
 // Σ|h_i|³ + Σ|t_i|³.
 
 func (m *oteModel) Training() Training {
-	return distanceTraining(linalg.DistanceGroupNormOf(m.size), m.config.Dim, NoPenalty, Frobenius, N3)
+	training := distanceTraining(linalg.DistanceGroupNormOf(m.size), m.config.Dim, NoPenalty, Frobenius, N3)
+	training.EntityRows = true
+	return training
 }
 
 func (m *oteModel) NewTrainingWorker(b *linalg.Backend, p Penalty) TrainingWorker {

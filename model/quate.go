@@ -187,7 +187,7 @@ func (w *quatEWorker) Reference(q kg.Query, e int32) float64 {
 // The penalty frobenius of a triple is ‖h‖² + ‖r‖² + ‖t‖² with the stored rows.
 
 func (m *quatEModel) Training() Training {
-	return Training{Width: 4 * m.config.Dim, Penalties: []Penalty{NoPenalty, Frobenius}}
+	return Training{Width: 4 * m.config.Dim, EntityRows: true, Penalties: []Penalty{NoPenalty, Frobenius}}
 }
 
 func (m *quatEModel) NewTrainingWorker(b *linalg.Backend, p Penalty) TrainingWorker {

@@ -141,7 +141,7 @@ func (w *rescalWorker) Reference(q kg.Query, e int32) float64 {
 
 func (m *rescalModel) Training() Training {
 	return Training{
-		Width: m.config.Dim, Penalties: []Penalty{NoPenalty, Frobenius, N3, Dura},
+		Width: m.config.Dim, EntityRows: true, Penalties: []Penalty{NoPenalty, Frobenius, N3, Dura},
 		Relations: &RelationForm{m.config.Dim * m.config.Dim, outer, outerGradient},
 	}
 }

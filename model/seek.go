@@ -175,7 +175,7 @@ func (w *seekWorker) Reference(q kg.Query, e int32) float64 {
 
 func (m *seekModel) Training() Training {
 	return Training{
-		Width: m.width(), Penalties: []Penalty{NoPenalty, Frobenius, N3, Dura},
+		Width: m.width(), EntityRows: true, Penalties: []Penalty{NoPenalty, Frobenius, N3, Dura},
 		Relations: &RelationForm{m.width(), m.rho, m.rhoGradient},
 	}
 }

@@ -22,6 +22,9 @@ type Training struct {
 	// Width is the number of float32 entries of φ. Psi is the number of entries of ψ, or 0 if it
 	// equals Width.
 	Width, Psi int
+	// EntityRows reports that φ is the row of the entity and depends on nothing else, and dEntity is
+	// therefore dPhi. The trainer then need not call TrainingWorker.Features and FeatureGradient.
+	EntityRows bool
 	// Distance is the distance between ψ and φ whose negative is the score. Region is a score with
 	// regions, such as boxes. If both are nil, the score is the dot product of ψ and φ plus a
 	// constant of the query.

@@ -179,7 +179,9 @@ func (m *transEL2) Reference(q kg.Query, e int32) float64 {
 // Training compares ψ = q and φ = e by the distance in the model's norm. The penalty frobenius of a
 // triple is ‖h‖² + ‖r‖² + ‖t‖², and n3 is the same with Σ|x|³ in place of ‖·‖².
 func (t *translation) Training() Training {
-	return distanceTraining(t.distance, t.config.Dim, NoPenalty, Frobenius, N3)
+	training := distanceTraining(t.distance, t.config.Dim, NoPenalty, Frobenius, N3)
+	training.EntityRows = true
+	return training
 }
 
 func (t *translation) NewTrainingWorker(b *linalg.Backend, p Penalty) TrainingWorker {

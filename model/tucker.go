@@ -183,7 +183,8 @@ func (w *tuckERWorker) Reference(q kg.Query, e int32) float64 {
 
 func (m *tuckERModel) Training() Training {
 	return Training{
-		Width: m.config.Dim, Penalties: []Penalty{NoPenalty, Frobenius, N3}, Layers: []Layer{InputLayer, HiddenLayer},
+		Width: m.config.Dim, EntityRows: true, Penalties: []Penalty{NoPenalty, Frobenius, N3},
+		Layers: []Layer{InputLayer, HiddenLayer},
 	}
 }
 

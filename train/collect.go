@@ -14,8 +14,8 @@ func (s *stepper) collect(ctx context.Context, w *workload, sink gradientSink) e
 	return s.pool.parallel(ctx, entities+len(s.used.relations), func(c *stepScratch, k int) {
 		if k < entities {
 			s.prefetchEntity(c, w, k)
-			gradient := c.gradient[:s.tables[0].width]
-			s.penalties[k] = s.entityGradient(gradient, c, w, s.used.entities[k])
+			gradient, penalty := s.entityGradient(c, w, s.used.entities[k])
+			s.penalties[k] = penalty
 			sink.entity(k, gradient)
 			return
 		}
@@ -25,29 +25,30 @@ func (s *stepper) collect(ctx context.Context, w *workload, sink gradientSink) e
 	})
 }
 
-// entityGradient writes the gradient of entity e and returns the entity's penalty.
-func (s *stepper) entityGradient(gradient []float32, c *stepScratch, w *workload, e int32) (penalty float64) {
-	for k, i := range s.byEntity.of(int(e)) {
-		switch row := int(i) < len(w.rows); {
-		case row && k == 0:
-			s.rowGradient(gradient, c, w, int(i))
-		case row:
-			s.rowGradient(c.term, c, w, int(i))
-			s.backend.Axpy(gradient, 1, c.term)
-		case k == 0:
-			copy(gradient, s.entityTerm(w, int(i)))
-		default:
-			s.backend.Axpy(gradient, 1, s.entityTerm(w, int(i)))
-		}
+// entityGradient returns the gradient and the penalty of entity e. The gradient may share the memory of
+// the entity's first term, which belongs to no other entity. It is valid until the next call with c.
+func (s *stepper) entityGradient(c *stepScratch, w *workload, e int32) (gradient []float32, penalty float64) {
+	terms := s.byEntity.of(int(e)) // at least one, because the step uses e
+	gradient = s.entityTerm(c.gradient[:s.tables[0].width], c, w, int(terms[0]))
+	for _, i := range terms[1:] {
+		s.backend.Axpy(gradient, 1, s.entityTerm(c.term, c, w, int(i)))
 	}
 	if weight := s.regulariser.ofEntity(e); weight != 0 {
 		penalty = c.worker.EntityPenalty(gradient, e, weight)
 	}
-	return penalty
+	return gradient, penalty
 }
 
-// entityTerm returns term i of byEntity, which must not be a feature row.
-func (s *stepper) entityTerm(w *workload, i int) []float32 {
+// entityTerm returns term i of byEntity, in scratch or in the memory of the term.
+func (s *stepper) entityTerm(scratch []float32, c *stepScratch, w *workload, i int) []float32 {
+	if i < len(w.rows) {
+		return s.rowGradient(scratch, c, w, i)
+	}
+	return s.otherTerm(w, i)
+}
+
+// otherTerm returns term i of byEntity, which must not be a feature row.
+func (s *stepper) otherTerm(w *workload, i int) []float32 {
 	i -= len(w.rows)
 	if i < len(w.queries) {
 		return s.dAnchor(i)
@@ -65,19 +66,24 @@ func (s *stepper) entityTerm(w *workload, i int) []float32 {
 	return s.linearRelations.dEntities.Row(i)
 }
 
-// rowGradient writes the gradient that feature row i contributes to its entity.
-func (s *stepper) rowGradient(dEntity []float32, c *stepScratch, w *workload, i int) {
-	if len(s.shortRowSegments) > 0 {
-		copy(dEntity, s.dRows.Row(i))
-		return
+// rowGradient returns the gradient that feature row i contributes to its entity, in scratch or in the
+// memory of the row.
+func (s *stepper) rowGradient(scratch []float32, c *stepScratch, w *workload, i int) []float32 {
+	switch {
+	case len(s.shortRowSegments) > 0:
+		return s.dRows.Row(i)
+	case s.towers.EntityRows:
+		return s.dPhiOf(scratch, c, w, i)
 	}
-	c.worker.FeatureGradient(dEntity, s.dPhiOf(c, w, i), s.phi.Row(i), w.rows[i])
+	c.worker.FeatureGradient(scratch, s.dPhiOf(c.dPhi, c, w, i), s.phi.Row(i), w.rows[i])
+	return scratch
 }
 
 // dPhiOf returns the gradient of feature row i. dPhi already contains the contributions of score
-// matrices. dPhiOf adds the contributions of pairs. The result is valid until the next call with c.
-func (s *stepper) dPhiOf(c *stepScratch, w *workload, i int) []float32 {
-	dPhi := c.dPhi
+// matrices. dPhiOf adds the contributions of pairs. The result of a row outside score matrices is in
+// scratch.
+func (s *stepper) dPhiOf(scratch []float32, c *stepScratch, w *workload, i int) []float32 {
+	dPhi := scratch
 	if i < s.dPhi.Rows {
 		dPhi = s.dPhi.Row(i)
 	} else {

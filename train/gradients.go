@@ -13,7 +13,7 @@ type usedRows struct{ entities, relations []int32 }
 
 // gradientSink accepts the gradients of a step one at a time, while each is still in a near cache.
 // Several goroutines call its methods, once for each row in usedRows. A method may overwrite the
-// gradient. It may also change the parameters of the row, because the step no longer needs them.
+// gradient. It may also change the parameters of the row, because no other gradient needs them.
 type gradientSink interface {
 	// entity accepts the gradient of entity usedRows.entities[k].
 	entity(k int, gradient []float32)

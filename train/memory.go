@@ -222,7 +222,11 @@ func parameterBytes(list []model.Parameter) (bytes int64) {
 func stepMemory(c *recipe.Recipe, s *census, m model.Trainable, threads int) []proc.Need {
 	n, towers, tables := stepSizeOf(c, s, model.DependenceOf(m), threads), m.Training(), tablesOf(m)
 	width, relation := float64(tables[0].width), float64(relationSize(tables))
-	features := float64(linalg.LineStride(towers.Width)) * (n.rows + n.denseRows)
+	phiRows := n.rows + n.denseRows // of Φ and its gradient
+	if !c.Negatives.Sampled() && multipliesTable(towers) {
+		phiRows = n.denseRows // Φ is the table of entities
+	}
+	features := float64(linalg.LineStride(towers.Width)) * phiRows
 	features += float64(linalg.LineStride(towers.PsiWidth())) * 2 * n.queries
 	gradients := n.querySegments * relation
 	if model.DependenceOf(m) != model.OnEntity { // gradients of entities, by feature row

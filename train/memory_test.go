@@ -77,6 +77,9 @@ func TestTrainingMemory(t *testing.T) {
 		job("k-vs-all", graphSize{30_011, 11, 2048}, 2, func(c *recipe.Recipe) {
 			c.Negatives, c.Dim, c.Batch = recipe.KvsAll, 8, 2048
 		}),
+		job("k-vs-all with the table of entities", graphSize{30_011, 11, 256}, 2, func(c *recipe.Recipe) {
+			c.Negatives, c.Model, c.Dim, c.Batch = recipe.KvsAll, "complex", 64, 256
+		}),
 		job("k-vs-all in parts", graphSize{997, 211, 200_000}, 2, func(c *recipe.Recipe) {
 			c.Negatives, c.MaxAnswers, c.Dim, c.Batch = recipe.KvsAll, 1, 8, 32_768
 		}),

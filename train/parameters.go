@@ -1,6 +1,9 @@
 package train
 
-import "github.com/mquine/mquine/model"
+import (
+	"github.com/mquine/mquine/kernel/linalg"
+	"github.com/mquine/mquine/model"
+)
 
 // parameterTable is a tensor of a model. A tensor of entities or relations has a row for each of
 // them, and a global tensor has one row.
@@ -19,6 +22,11 @@ type parameterTable struct {
 
 func (t *parameterTable) row(i int) []float32 { return t.values[i*t.width : (i+1)*t.width] }
 func (t *parameterTable) rows() int           { return len(t.values) / t.width }
+
+// matrix returns the table as a matrix, which shares its memory.
+func (t *parameterTable) matrix() linalg.Matrix {
+	return linalg.Matrix{Data: t.values, Rows: t.rows(), Cols: t.width, Stride: t.width}
+}
 
 // tablesOf returns the tensors of a model in the model's order, which begins with the table of
 // entities.

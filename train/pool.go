@@ -43,8 +43,8 @@ type stepScratch struct {
 	batch           linalg.Matrix             // embeddings of several entities
 	dPenalties      [querySegmentSize]float64 // derivatives with respect to the penalties of a segment's queries
 	dPhi            []float32                 // gradient of a feature row outside score matrices
-	gradient        []float32                 // gradient of an entity or a relation
-	term            []float32                 // one term of an entity's gradient
+	gradient        []float32                 // first term of an entity's gradient, or gradient of a relation
+	term            []float32                 // another term of an entity's gradient
 
 	// queries and dScores hold one chunk of the pairs of a feature row.
 	queries [linalg.ProductChunk]int32

@@ -52,7 +52,7 @@ func (s *stepper) prefetchEntity(c *stepScratch, w *workload, k int) {
 	for _, i := range s.byEntity.of(int(e)) {
 		switch i := int(i); {
 		case i >= len(w.rows):
-			c.prefetcher.Add(s.entityTerm(w, i))
+			c.prefetcher.Add(s.otherTerm(w, i))
 		case len(s.shortRowSegments) > 0:
 			c.prefetcher.Add(s.dRows.Row(i))
 		case i < s.dPhi.Rows:

@@ -45,7 +45,12 @@ type stepper struct {
 	queryDropout, anchorDropout, relationDropout dropout
 	regulariser                                  *regulariser
 
-	phi, psi   linalg.Matrix // feature vectors and query vectors
+	phi, psi linalg.Matrix // feature vectors and query vectors
+	// phiIsTable says that phi is the table of entities, so no row is copied. The table does not change
+	// before the last use of phi: collect updates the row of an entity after the gradient of that entity,
+	// and no other gradient needs this row of phi.
+	phiIsTable bool
+	ownPhi     linalg.Matrix // memory for phi, unless phiIsTable
 	dPhi, dPsi linalg.Matrix // dPhi contains only the rows of score matrices
 	dRows      linalg.Matrix // gradients of the entities of feature rows, if the workload has rowSegments
 	constants  []float64     // the constant c of each query
@@ -126,7 +131,13 @@ func lossBlocks(c *recipe.Recipe, t model.Training) int {
 
 // begin allocates the memory for a step and returns the parameter rows that the step uses.
 func (s *stepper) begin(w *workload) usedRows {
-	s.phi.Resize(len(w.rows), s.towers.Width)
+	s.phiIsTable = multipliesTable(s.towers) && w.scoresAllEntities(s.tables[0].rows())
+	if s.phiIsTable {
+		s.phi = s.tables[0].matrix()
+	} else {
+		s.ownPhi.Resize(len(w.rows), s.towers.Width)
+		s.phi = s.ownPhi
+	}
 	s.dPhi.Resize(w.denseRows(), s.towers.Width)
 	s.psi.Resize(len(w.queries), s.towers.PsiWidth())
 	s.dPsi.Resize(len(w.queries), max(s.towers.PsiWidth(), s.tables[0].width)) // see dAnchor

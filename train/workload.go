@@ -63,6 +63,20 @@ func (w *workload) denseQueries() int {
 	return w.matrices[len(w.matrices)-1].lastQuery
 }
 
+// scoresAllEntities reports whether the feature rows are all entities in ascending order, and all of them
+// belong to score matrices.
+func (w *workload) scoresAllEntities(entities int) bool {
+	if w.denseRows() != entities || len(w.rows) != entities {
+		return false
+	}
+	for i, e := range w.rows {
+		if int(e) != i {
+			return false
+		}
+	}
+	return true
+}
+
 // targets returns the targets of main query i.
 func (w *workload) targets(i int) []int32 {
 	return w.answers[w.firstAnswer[i]:w.firstAnswer[i+1]]

@@ -61,8 +61,8 @@ func Row(tensor []float32, n int, i int32) []float64 {
 
 // Conform checks a model on every backend of this machine: the bits of its reference score, its
 // slack, what its vectors depend on, batches, equal entities, allocations and, if the model can be
-// trained, the gradients of its score. It also checks printed scores, constraints, sizes, initial
-// parameters and checkpoints.
+// trained, the gradients of its score, and Training.EntityRows. It also checks printed scores, constraints,
+// sizes, initial parameters and checkpoints.
 func Conform(t *testing.T, s Subject) {
 	backends, err := kernel.Available()
 	require.NoError(t, err)
@@ -75,6 +75,7 @@ func Conform(t *testing.T, s Subject) {
 			t.Run("identity", func(t *testing.T) { s.identity(t, b) })
 			t.Run("allocations", func(t *testing.T) { s.allocations(t, b) })
 			t.Run("gradients", func(t *testing.T) { s.gradients(t, b) })
+			t.Run("entity rows", func(t *testing.T) { s.entityRows(t, b) })
 		})
 	}
 	t.Run("score", func(t *testing.T) { s.score(t, backends[0]) })

@@ -75,6 +75,34 @@ func (s Subject) gradients(t *testing.T, b *kernel.Backend) {
 	}
 }
 
+// entityRows checks that with Training.EntityRows, the features of an entity are its row on both sides,
+// and the gradient of the row is the gradient of the features.
+func (s Subject) entityRows(t *testing.T, b *kernel.Backend) {
+	m, parameters := s.model(t, min(9, s.Spec.MaxDim), normal(0.3))
+	trainable, ok := m.(model.Trainable)
+	if !ok || !trainable.Training().EntityRows {
+		return
+	}
+	worker, width := trainable.NewTrainingWorker(linalg.New(b), model.NoPenalty), parameters[0].Width()
+	require.Equal(t, width, trainable.Training().Width)
+	if _, network := m.(model.Network); !network { // networks train only with reciprocal relations
+		require.Equal(t, model.OnEntity, model.DependenceOf(m))
+	}
+	phi, dPhi, dEntity := make([]float32, width), make([]float32, width), make([]float32, width)
+	for i := range dPhi {
+		dPhi[i] = float32(i + 1)
+	}
+	for _, side := range sides {
+		for e := range int32(entities) {
+			worker.Begin(side, trainedRelation)
+			worker.Features(phi, e)
+			worker.FeatureGradient(dEntity, dPhi, phi, e)
+			require.Equal(t, m.Tensors()[0][int(e)*width:][:width], phi, "side %v, entity %d", side, e)
+			require.Equal(t, dPhi, dEntity, "side %v, entity %d", side, e)
+		}
+	}
+}
+
 // checkGradients compares the loss and its gradients with the reference score.
 func (s Subject) checkGradients(t *testing.T, g *gradients, side kg.Side, name string) {
 	loss := func() (sum float64) {

@@ -91,7 +91,7 @@ func (m *diagonalModel) Reference(q kg.Query, e int32) float64 {
 }
 
 func (m *diagonalModel) Training() model.Training {
-	return model.Training{Width: m.Config().Dim, Penalties: []model.Penalty{model.NoPenalty}}
+	return model.Training{Width: m.Config().Dim, EntityRows: true, Penalties: []model.Penalty{model.NoPenalty}}
 }
 
 func (m *diagonalModel) NewTrainingWorker(*linalg.Backend, model.Penalty) model.TrainingWorker {

@@ -73,6 +73,12 @@ func Recipes() map[string]func(*recipe.Recipe) {
 	recipes["relation prediction, kvsall"] = func(c *recipe.Recipe) {
 		c.Model, c.Negatives, c.RelationWeight, c.Optimiser = "rescal", recipe.KvsAll, 2, recipe.Adagrad
 	}
+	recipes["table of entities, kvsall"] = func(c *recipe.Recipe) {
+		c.Model, c.Negatives, c.MaxAnswers, c.ZSamples = "complex", recipe.KvsAll, 2, 2
+	}
+	recipes["table of entities, relation prediction by queries"] = func(c *recipe.Recipe) {
+		c.Model, c.RelationWeight, c.RelationNegatives, c.ZSamples = "quate", 0.5, 2, 2
+	}
 	recipes["dura, weighted"] = func(c *recipe.Recipe) {
 		c.RelationDropout = 0.1
 		c.Model, c.Regulariser, c.DuraProducts, c.DuraPair, c.Reciprocal = "complex", model.Dura, 3, 0.5, true
