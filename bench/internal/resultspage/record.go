@@ -27,8 +27,8 @@ const (
 type dataset struct {
 	Name  string `json:"name"`
 	Title string `json:"title"`
-	// Best is the name of the run with the best validation MRR. It is empty if the data set has no
-	// tuned recipe.
+	// Best is the name of the preset's run, with seed 1, that has the best validation MRR. It is empty if
+	// the data set has no tuned recipe.
 	Best string `json:"best"`
 	// Paper is the test MRR that the MQuinE paper reports, or 0 if it reports none. The tables
 	// compare it with tail/all.
