@@ -77,9 +77,6 @@ func TestTrainingMemory(t *testing.T) {
 		job("k-vs-all", graphSize{30_011, 11, 2048}, 2, func(c *recipe.Recipe) {
 			c.Negatives, c.Dim, c.Batch = recipe.KvsAll, 8, 2048
 		}),
-		job("k-vs-all with the table of entities", graphSize{30_011, 11, 256}, 2, func(c *recipe.Recipe) {
-			c.Negatives, c.Model, c.Dim, c.Batch = recipe.KvsAll, "complex", 64, 256
-		}),
 		job("k-vs-all in parts", graphSize{997, 211, 200_000}, 2, func(c *recipe.Recipe) {
 			c.Negatives, c.MaxAnswers, c.Dim, c.Batch = recipe.KvsAll, 1, 8, 32_768
 		}),
@@ -132,6 +129,15 @@ func TestTrainingMemory(t *testing.T) {
 		}),
 		job("validation", graphSize{20_011, 11, 64}, 2, func(c *recipe.Recipe) {
 			c.Dim, c.Batch, c.ValidEvery = 32, 64, 1
+		}),
+	})
+}
+
+// The table of entities needs no memory for features. They would be more than a tenth of this run.
+func TestTrainingMemoryWithoutFeatures(t *testing.T) {
+	proctest.CompareEstimates(t, []proctest.Job{
+		job("k-vs-all", graphSize{30_011, 11, 64}, 2, func(c *recipe.Recipe) {
+			c.Negatives, c.Model, c.Dim, c.Batch = recipe.KvsAll, "complex", 256, 64
 		}),
 	})
 }
