@@ -25,6 +25,26 @@ func AddRowsAVX512(y *float32, x *[4]*float32, n int, a *[4]float32)
 //go:noescape
 func ScaleAVX512(x *float32, n int, a float32)
 
+// MultiplyAVX512 writes x∘y to z, entry by entry. z may be x or y.
+//
+// Requires n to be a positive multiple of 16.
+//
+//go:noescape
+func MultiplyAVX512(z *float32, x *float32, y *float32, n int)
+
+// MultiplyComplexAVX512 writes products of n complex numbers to z. The imaginary part of an entry
+// of z, x or y is im entries after its real part. With x_im = sign·x[im+i],
+//
+//	z[i]     =  x[i]·y[i] − x_im·y[im+i]
+//	z[im+i]  =  x[i]·y[im+i] + x_im·y[i]
+//
+// Every operation is rounded. z may be x or y.
+//
+// Requires n to be a positive multiple of 16.
+//
+//go:noescape
+func MultiplyComplexAVX512(z *float32, x *float32, y *float32, im int, n int, sign float32)
+
 // DotAVX512 adds up products in 32 lanes:
 //
 //	lanes[l] = Σ x[i]·y[i],  i mod 32 = l, i < n
@@ -114,6 +134,26 @@ func AddRowsAVX2(y *float32, x *[4]*float32, n int, a *[4]float32)
 //
 //go:noescape
 func ScaleAVX2(x *float32, n int, a float32)
+
+// MultiplyAVX2 writes x∘y to z, entry by entry. z may be x or y.
+//
+// Requires n to be a positive multiple of 16.
+//
+//go:noescape
+func MultiplyAVX2(z *float32, x *float32, y *float32, n int)
+
+// MultiplyComplexAVX2 writes products of n complex numbers to z. The imaginary part of an entry of
+// z, x or y is im entries after its real part. With x_im = sign·x[im+i],
+//
+//	z[i]     =  x[i]·y[i] − x_im·y[im+i]
+//	z[im+i]  =  x[i]·y[im+i] + x_im·y[i]
+//
+// Every operation is rounded. z may be x or y.
+//
+// Requires n to be a positive multiple of 16.
+//
+//go:noescape
+func MultiplyComplexAVX2(z *float32, x *float32, y *float32, im int, n int, sign float32)
 
 // DotAVX2 adds up products in 32 lanes:
 //

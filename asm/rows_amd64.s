@@ -104,6 +104,83 @@ entries:
 	VZEROUPPER
 	RET
 
+// func MultiplyAVX512(z *float32, x *float32, y *float32, n int)
+// Requires: AVX, AVX512F
+TEXT ·MultiplyAVX512(SB), NOSPLIT, $0-32
+	// MultiplyAVX512 writes x∘y to z, entry by entry. z may be x or y.
+	//
+	// Requires n to be a positive multiple of 16.
+	//
+	// Registers:
+	//   AX         z
+	//   CX         x
+	//   DX         y
+	//   BX         n
+	MOVQ z+0(FP), AX
+	MOVQ x+8(FP), CX
+	MOVQ y+16(FP), DX
+	MOVQ n+24(FP), BX
+
+entries:
+	VMOVUPS (CX), Z0
+	VMULPS  (DX), Z0, Z0
+	VMOVUPS Z0, (AX)
+	ADDQ    $0x40, AX
+	ADDQ    $0x40, CX
+	ADDQ    $0x40, DX
+	SUBQ    $0x00000010, BX
+	JNE     entries
+	VZEROUPPER
+	RET
+
+// func MultiplyComplexAVX512(z *float32, x *float32, y *float32, im int, n int, sign float32)
+// Requires: AVX, AVX512F
+TEXT ·MultiplyComplexAVX512(SB), NOSPLIT, $0-44
+	// MultiplyComplexAVX512 writes products of n complex numbers to z. The imaginary part of an entry
+	// of z, x or y is im entries after its real part. With x_im = sign·x[im+i],
+	//
+	// 	z[i]     =  x[i]·y[i] − x_im·y[im+i]
+	// 	z[im+i]  =  x[i]·y[im+i] + x_im·y[i]
+	//
+	// Every operation is rounded. z may be x or y.
+	//
+	// Requires n to be a positive multiple of 16.
+	//
+	// Registers:
+	//   AX         z
+	//   CX         x
+	//   DX         y
+	//   BX         im
+	//   SI         n
+	//   Z0         sign in all lanes
+	MOVQ         z+0(FP), AX
+	MOVQ         x+8(FP), CX
+	MOVQ         y+16(FP), DX
+	MOVQ         im+24(FP), BX
+	MOVQ         n+32(FP), SI
+	VBROADCASTSS sign+40(FP), Z0
+
+entries:
+	VMOVUPS (CX), Z1
+	VMULPS  (CX)(BX*4), Z0, Z2
+	VMOVUPS (DX), Z3
+	VMOVUPS (DX)(BX*4), Z4
+	VMULPS  Z3, Z1, Z5
+	VMULPS  Z4, Z1, Z1
+	VMULPS  Z2, Z4, Z4
+	VSUBPS  Z4, Z5, Z5
+	VMULPS  Z2, Z3, Z3
+	VADDPS  Z3, Z1, Z1
+	VMOVUPS Z5, (AX)
+	VMOVUPS Z1, (AX)(BX*4)
+	ADDQ    $0x40, AX
+	ADDQ    $0x40, CX
+	ADDQ    $0x40, DX
+	SUBQ    $0x00000010, SI
+	JNE     entries
+	VZEROUPPER
+	RET
+
 // func DotAVX512(x *float32, y *float32, n int, lanes *[32]float32)
 // Requires: AVX, AVX512F
 TEXT ·DotAVX512(SB), NOSPLIT, $0-32
@@ -619,6 +696,98 @@ entries:
 	VMOVUPS Y1, 32(AX)
 	ADDQ    $0x40, AX
 	SUBQ    $0x00000010, CX
+	JNE     entries
+	VZEROUPPER
+	RET
+
+// func MultiplyAVX2(z *float32, x *float32, y *float32, n int)
+// Requires: AVX
+TEXT ·MultiplyAVX2(SB), NOSPLIT, $0-32
+	// MultiplyAVX2 writes x∘y to z, entry by entry. z may be x or y.
+	//
+	// Requires n to be a positive multiple of 16.
+	//
+	// Registers:
+	//   AX         z
+	//   CX         x
+	//   DX         y
+	//   BX         n
+	MOVQ z+0(FP), AX
+	MOVQ x+8(FP), CX
+	MOVQ y+16(FP), DX
+	MOVQ n+24(FP), BX
+
+entries:
+	VMOVUPS (CX), Y0
+	VMULPS  (DX), Y0, Y0
+	VMOVUPS Y0, (AX)
+	VMOVUPS 32(CX), Y0
+	VMULPS  32(DX), Y0, Y0
+	VMOVUPS Y0, 32(AX)
+	ADDQ    $0x40, AX
+	ADDQ    $0x40, CX
+	ADDQ    $0x40, DX
+	SUBQ    $0x00000010, BX
+	JNE     entries
+	VZEROUPPER
+	RET
+
+// func MultiplyComplexAVX2(z *float32, x *float32, y *float32, im int, n int, sign float32)
+// Requires: AVX
+TEXT ·MultiplyComplexAVX2(SB), NOSPLIT, $0-44
+	// MultiplyComplexAVX2 writes products of n complex numbers to z. The imaginary part of an entry of
+	// z, x or y is im entries after its real part. With x_im = sign·x[im+i],
+	//
+	// 	z[i]     =  x[i]·y[i] − x_im·y[im+i]
+	// 	z[im+i]  =  x[i]·y[im+i] + x_im·y[i]
+	//
+	// Every operation is rounded. z may be x or y.
+	//
+	// Requires n to be a positive multiple of 16.
+	//
+	// Registers:
+	//   AX         z
+	//   CX         x
+	//   DX         y
+	//   BX         im
+	//   SI         n
+	//   Y0         sign in all lanes
+	MOVQ         z+0(FP), AX
+	MOVQ         x+8(FP), CX
+	MOVQ         y+16(FP), DX
+	MOVQ         im+24(FP), BX
+	MOVQ         n+32(FP), SI
+	VBROADCASTSS sign+40(FP), Y0
+
+entries:
+	VMOVUPS (CX), Y1
+	VMULPS  (CX)(BX*4), Y0, Y2
+	VMOVUPS (DX), Y3
+	VMOVUPS (DX)(BX*4), Y4
+	VMULPS  Y3, Y1, Y5
+	VMULPS  Y4, Y1, Y1
+	VMULPS  Y2, Y4, Y4
+	VSUBPS  Y4, Y5, Y5
+	VMULPS  Y2, Y3, Y3
+	VADDPS  Y3, Y1, Y1
+	VMOVUPS Y5, (AX)
+	VMOVUPS Y1, (AX)(BX*4)
+	VMOVUPS 32(CX), Y1
+	VMULPS  32(CX)(BX*4), Y0, Y2
+	VMOVUPS 32(DX), Y3
+	VMOVUPS 32(DX)(BX*4), Y4
+	VMULPS  Y3, Y1, Y5
+	VMULPS  Y4, Y1, Y1
+	VMULPS  Y2, Y4, Y4
+	VSUBPS  Y4, Y5, Y5
+	VMULPS  Y2, Y3, Y3
+	VADDPS  Y3, Y1, Y1
+	VMOVUPS Y5, 32(AX)
+	VMOVUPS Y1, 32(AX)(BX*4)
+	ADDQ    $0x40, AX
+	ADDQ    $0x40, CX
+	ADDQ    $0x40, DX
+	SUBQ    $0x00000010, SI
 	JNE     entries
 	VZEROUPPER
 	RET

@@ -317,7 +317,9 @@ func rowOperations(s *suite) []Benchmark {
 	const rows, cols = 16, 1024
 	var list []Benchmark
 	for _, backend := range s.backends {
-		for _, part := range []string{"softmax", "logistic", "axpy", "dots", "addrows", "adam", "coast", "adagrad"} {
+		for _, part := range []string{
+			"softmax", "logistic", "axpy", "multiply", "complex", "dots", "addrows", "adam", "coast", "adagrad",
+		} {
 			list = append(list, Benchmark{
 				Name:  name("Rows", "tier", backend.Tier, "of", part),
 				Quick: (part == "softmax" || part == "adam") && s.best(backend),
@@ -336,12 +338,14 @@ func rowOperations(s *suite) []Benchmark {
 							copy(m.Row(i), x.Row(i))
 							kernels.Logistic(m.Row(i), y.Row(i), 0, 0)
 						},
-						"axpy":    func(i int) { kernels.Axpy(m.Row(i), 1e-9, y.Row(i)) },
-						"dots":    func(i int) { kernels.Dots(numbers, x.Row(i), y, all) },
-						"addrows": func(i int) { kernels.AddRows(m.Row(i), numbers, y, all) },
-						"adam":    func(i int) { kernels.Adam(x.Row(i), m.Row(i), v.Row(i), y.Row(i), adam, 0) },
-						"coast":   func(i int) { kernels.AdamCatchUp(x.Row(i), m.Row(i), v.Row(i), 1e-9, 1e-8, 0) },
-						"adagrad": func(i int) { kernels.Adagrad(x.Row(i), v.Row(i), y.Row(i), adagrad) },
+						"axpy":     func(i int) { kernels.Axpy(m.Row(i), 1e-9, y.Row(i)) },
+						"multiply": func(i int) { kernels.Multiply(m.Row(i), x.Row(i), y.Row(i)) },
+						"complex":  func(i int) { kernels.MultiplyComplex(m.Row(i), x.Row(i), y.Row(i), true) },
+						"dots":     func(i int) { kernels.Dots(numbers, x.Row(i), y, all) },
+						"addrows":  func(i int) { kernels.AddRows(m.Row(i), numbers, y, all) },
+						"adam":     func(i int) { kernels.Adam(x.Row(i), m.Row(i), v.Row(i), y.Row(i), adam, 0) },
+						"coast":    func(i int) { kernels.AdamCatchUp(x.Row(i), m.Row(i), v.Row(i), 1e-9, 1e-8, 0) },
+						"adagrad":  func(i int) { kernels.Adagrad(x.Row(i), v.Row(i), y.Row(i), adagrad) },
 					}[part]
 					i, entries := 0, float64(cols)
 					if part == "dots" || part == "addrows" {

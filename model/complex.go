@@ -92,65 +92,42 @@ func (m *complExModel) Training() Training {
 }
 
 // complexRho writes ρ = conj(h)∘t.
-func complexRho(rho, head, tail []float32) {
-	hRe, hIm := halves(head)
-	tRe, tIm := halves(tail)
-	re, im := halves(rho)
-	for i, a := range hRe {
-		b, c, d := hIm[i], tRe[i], tIm[i]
-		re[i] = float32(a*c) + float32(b*d)
-		im[i] = float32(a*d) - float32(b*c)
-	}
+func complexRho(b *linalg.Backend, rho, head, tail []float32) {
+	b.MultiplyComplex(rho, head, tail, true)
 }
 
 // complexRhoGradient uses ρ = conj(h)∘t: ∂h = conj(∂ρ)∘t and ∂t = h∘∂ρ.
-func complexRhoGradient(dHead, dTail, dRho, head, tail []float32) {
-	complexRho(dHead, dRho, tail)
-	hRe, hIm := halves(head)
-	gRe, gIm := halves(dRho)
-	re, im := halves(dTail)
-	for i, a := range hRe {
-		b, c, d := hIm[i], gRe[i], gIm[i]
-		re[i] = float32(a*c) - float32(b*d)
-		im[i] = float32(a*d) + float32(b*c)
-	}
+func complexRhoGradient(b *linalg.Backend, dHead, dTail, dRho, head, tail []float32) {
+	b.MultiplyComplex(dHead, dRho, tail, true)
+	b.MultiplyComplex(dTail, head, dRho, false)
 }
 
 func (m *complExModel) NewTrainingWorker(b *linalg.Backend, p Penalty) TrainingWorker {
-	return &complExTraining{newComplexTraining(&m.Tables, b, p)}
+	return &complExTraining{newComplexTraining(&m.Tables, b, p), make([]float32, 2*m.config.Dim)}
 }
 
-type complExTraining struct{ tableTraining }
+type complExTraining struct {
+	tableTraining
+	product []float32
+}
 
+// Query computes ψ = a∘r or, for head queries, a∘conj(r).
 func (w *complExTraining) Query(psi, anchor []float32) (c, penalty float64) {
-	sign := w.sign()
-	aRe, aIm := halves(anchor)
-	rRe, rIm := halves(w.r)
-	re, im := halves(psi)
-	for i, a := range aRe {
-		b, c, d := aIm[i], rRe[i], sign*rIm[i]
-		re[i] = float32(a*c) - float32(b*d)
-		im[i] = float32(a*d) + float32(b*c)
-	}
+	w.backend.MultiplyComplex(psi, w.r, anchor, w.side == kg.Head)
 	return 0, w.queryPenalty(psi)
 }
 
 // QueryGradient uses ψ = a∘r: ∂a = ∂ψ∘conj(r) and ∂r = ∂ψ∘conj(a), with conj(r) in place of r for
 // head queries.
 func (w *complExTraining) QueryGradient(dAnchor, dPsi, anchor []float32, _, dPenalty float64) {
-	slope, sign := w.duraSlope(dPenalty), w.sign()
-	aRe, aIm := halves(anchor)
-	rRe, rIm := halves(w.r)
-	gRe, gIm := halves(dPsi)
-	dRe, dIm := halves(dAnchor)
-	sumRe, sumIm := halves(w.sum)
-	for i, a := range aRe {
-		b, c, d := aIm[i], rRe[i], sign*rIm[i]
-		x := gRe[i] + float32(slope*(float32(a*c)-float32(b*d)))
-		y := gIm[i] + float32(slope*(float32(a*d)+float32(b*c)))
-		dRe[i] = float32(x*c) + float32(y*d)
-		dIm[i] = float32(y*c) - float32(x*d)
-		sumRe[i] += float32(x*a) + float32(y*b)
-		sumIm[i] += float32(sign * (float32(y*a) - float32(x*b)))
+	if slope := w.duraSlope(dPenalty); slope != 0 {
+		w.backend.MultiplyComplex(w.product, w.r, anchor, w.side == kg.Head)
+		w.backend.Axpy(dPsi, slope, w.product)
 	}
+	w.backend.MultiplyComplex(w.product, anchor, dPsi, true)
+	re, im := halves(w.product)
+	sumRe, sumIm := halves(w.sum)
+	w.backend.Axpy(sumRe, 1, re)
+	w.backend.Axpy(sumIm, w.sign(), im)
+	w.backend.MultiplyComplex(dAnchor, w.r, dPsi, w.side == kg.Tail)
 }

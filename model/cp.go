@@ -98,18 +98,18 @@ func (m *cpModel) Training() Training {
 
 // cpRho writes ρ = a∘b, where a is the head's vector as a head and b is the tail's vector as a
 // tail.
-func cpRho(rho, head, tail []float32) {
+func cpRho(backend *linalg.Backend, rho, head, tail []float32) {
 	a, _ := halves(head)
 	_, b := halves(tail)
-	multiply(rho, a, b)
+	backend.Multiply(rho, a, b)
 }
 
-func cpRhoGradient(dHead, dTail, dRho, head, tail []float32) {
+func cpRhoGradient(backend *linalg.Backend, dHead, dTail, dRho, head, tail []float32) {
 	a, _ := halves(head)
 	_, b := halves(tail)
 	da, unusedHead := halves(dHead)
 	unusedTail, db := halves(dTail)
-	multiplyGradient(da, db, dRho, a, b)
+	multiplyGradient(backend, da, db, dRho, a, b)
 	clear(unusedHead)
 	clear(unusedTail)
 }

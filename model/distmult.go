@@ -71,7 +71,7 @@ func (m *distMultModel) Reference(q kg.Query, e int32) float64 {
 func (m *distMultModel) Training() Training {
 	return Training{
 		Width: m.config.Dim, EntityRows: true, Penalties: []Penalty{NoPenalty, Frobenius, N3, Dura},
-		Relations: &RelationForm{m.config.Dim, multiply, multiplyGradient},
+		Relations: &RelationForm{m.config.Dim, (*linalg.Backend).Multiply, multiplyGradient},
 	}
 }
 
@@ -82,10 +82,7 @@ func (m *distMultModel) NewTrainingWorker(b *linalg.Backend, p Penalty) Training
 type distMultTraining struct{ tableTraining }
 
 func (w *distMultTraining) Query(psi, anchor []float32) (c, penalty float64) {
-	r := w.r[:len(anchor)]
-	for i, a := range anchor {
-		psi[i] = a * r[i]
-	}
+	w.backend.Multiply(psi, anchor, w.r)
 	return 0, w.queryPenalty(psi)
 }
 
@@ -100,16 +97,8 @@ func (w *distMultTraining) QueryGradient(dAnchor, dPsi, anchor []float32, _, dPe
 	}
 }
 
-// multiply is the Rho of a score Σ h_i r_i t_i: ρ = h∘t.
-func multiply(rho, head, tail []float32) {
-	tail = tail[:len(head)]
-	for i, h := range head {
-		rho[i] = h * tail[i]
-	}
-}
-
-// multiplyGradient is the RelationForm.Gradient of multiply.
-func multiplyGradient(dHead, dTail, dRho, head, tail []float32) {
-	multiply(dHead, dRho, tail)
-	multiply(dTail, dRho, head)
+// multiplyGradient is the RelationForm.Gradient of ρ = h∘t.
+func multiplyGradient(b *linalg.Backend, dHead, dTail, dRho, head, tail []float32) {
+	b.Multiply(dHead, dRho, tail)
+	b.Multiply(dTail, dRho, head)
 }

@@ -147,7 +147,7 @@ func (m *rescalModel) Training() Training {
 }
 
 // outer writes ρ = htᵀ, row by row.
-func outer(rho, head, tail []float32) {
+func outer(_ *linalg.Backend, rho, head, tail []float32) {
 	d := len(head)
 	for i, h := range head {
 		for j, t := range tail {
@@ -156,7 +156,7 @@ func outer(rho, head, tail []float32) {
 	}
 }
 
-func outerGradient(dHead, dTail, dRho, head, tail []float32) {
+func outerGradient(_ *linalg.Backend, dHead, dTail, dRho, head, tail []float32) {
 	d := len(head)
 	clear(dTail)
 	for i, h := range head {

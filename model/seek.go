@@ -194,7 +194,7 @@ func (m *seekModel) pairs(visit func(x, y, z int, sign float32)) {
 	}
 }
 
-func (m *seekModel) rho(rho, head, tail []float32) {
+func (m *seekModel) rho(_ *linalg.Backend, rho, head, tail []float32) {
 	clear(rho)
 	m.pairs(func(x, y, z int, sign float32) {
 		to, h, t := m.segment(rho, x), m.segment(head, y), m.segment(tail, z)
@@ -204,7 +204,7 @@ func (m *seekModel) rho(rho, head, tail []float32) {
 	})
 }
 
-func (m *seekModel) rhoGradient(dHead, dTail, dRho, head, tail []float32) {
+func (m *seekModel) rhoGradient(_ *linalg.Backend, dHead, dTail, dRho, head, tail []float32) {
 	clear(dHead)
 	clear(dTail)
 	m.pairs(func(x, y, z int, sign float32) {

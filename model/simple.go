@@ -109,7 +109,7 @@ func (m *simplEModel) Training() Training {
 }
 
 // simplERho writes ρ = ½[a_h∘b_t, a_t∘b_h].
-func simplERho(rho, head, tail []float32) {
+func simplERho(_ *linalg.Backend, rho, head, tail []float32) {
 	ah, bh := halves(head)
 	at, bt := halves(tail)
 	first, second := halves(rho)
@@ -118,7 +118,7 @@ func simplERho(rho, head, tail []float32) {
 	}
 }
 
-func simplERhoGradient(dHead, dTail, dRho, head, tail []float32) {
+func simplERhoGradient(_ *linalg.Backend, dHead, dTail, dRho, head, tail []float32) {
 	ah, bh := halves(head)
 	at, bt := halves(tail)
 	dah, dbh := halves(dHead)

@@ -68,9 +68,9 @@ type RelationForm struct {
 	// Width is the number of entries of ρ.
 	Width int
 	// Rho writes ρ, given the rows of the head and the tail.
-	Rho func(rho, head, tail []float32)
+	Rho func(b *linalg.Backend, rho, head, tail []float32)
 	// Gradient writes the gradients of the head and the tail, given ∂L/∂ρ.
-	Gradient func(dHead, dTail, dRho, head, tail []float32)
+	Gradient func(b *linalg.Backend, dHead, dTail, dRho, head, tail []float32)
 }
 
 // DistanceRest is a distance between the entries of ψ and φ from entry From to the last.

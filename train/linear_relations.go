@@ -102,7 +102,7 @@ func (s *stepper) scoreRelations(ctx context.Context, w *workload) error {
 	}
 	err := s.pool.parallel(ctx, len(r.triples), func(_ *stepScratch, i int) {
 		head, tail := rows(i)
-		r.form.Rho(r.rho.Row(i), head, tail)
+		r.form.Rho(s.backend, r.rho.Row(i), head, tail)
 	})
 	if err != nil {
 		return err
@@ -123,7 +123,8 @@ func (s *stepper) scoreRelations(ctx context.Context, w *workload) error {
 			s.backend.Axpy(dRho, float32(2*weight), rho)
 		}
 		head, tail := rows(i)
-		r.form.Gradient(r.dEntities.Row(i), r.dEntities.Row(len(r.triples)+i), dRho, head, tail)
+		dHead, dTail := r.dEntities.Row(i), r.dEntities.Row(len(r.triples)+i)
+		r.form.Gradient(s.backend, dHead, dTail, dRho, head, tail)
 	})
 }
 

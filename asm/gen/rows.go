@@ -8,9 +8,9 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// This file generates the kernels for rows of parameters: Axpy, AddRows, Scale, Dot, Dots, Sum, Adam,
-// AdamCatchUp and Adagrad for AVX512 and AVX2, and PrefetchAVX2, which both tiers use. The kernels fuse no
-// operations, so all tiers agree bit for bit.
+// This file generates the kernels for rows of parameters: Axpy, AddRows, Scale, Multiply, MultiplyComplex,
+// Dot, Dots, Sum, Adam, AdamCatchUp and Adagrad for AVX512 and AVX2, and PrefetchAVX2, which both tiers use.
+// The kernels fuse no operations, so all tiers agree bit for bit.
 
 const (
 	rowLanes = 16 // entries per round; n is a multiple of rowLanes
@@ -24,6 +24,8 @@ func rowKernels(c *build.Context) {
 		c.axpy()
 		c.addRows()
 		c.scale()
+		c.multiply()
+		c.multiplyComplex()
 		c.dot()
 		c.dots()
 		c.sum()
@@ -130,6 +132,42 @@ func (c vectors) scale() {
 	r, n := c.params("x"), c.param("n")
 	a := c.argument("a")
 	c.entries(r, n, func(i int) { c.VMOVUPS(c.product(at(r[0], i), a), at(r[0], i)) })
+	c.end()
+}
+
+func (c vectors) multiply() {
+	c.begin("Multiply"+c.set, "func(z, x, y *float32, n int)",
+		"writes x∘y to z, entry by entry. z may be x or y."+requires16)
+	r, n := c.params("z", "x", "y"), c.param("n")
+	c.entries(r, n, func(i int) { c.VMOVUPS(c.product(at(r[2], i), c.load(at(r[1], i))), at(r[0], i)) })
+	c.end()
+}
+
+func (c vectors) multiplyComplex() {
+	c.begin("MultiplyComplex"+c.set, "func(z, x, y *float32, im, n int, sign float32)",
+		`writes products of n complex numbers to z. The imaginary part of an entry of z, x or y is im entries after
+its real part. With x_im = sign·x[im+i],
+
+	z[i]     =  x[i]·y[i] − x_im·y[im+i]
+	z[im+i]  =  x[i]·y[im+i] + x_im·y[i]
+
+Every operation is rounded. z may be x or y.`+requires16)
+	r, im, n := c.params("z", "x", "y"), c.param("im"), c.param("n")
+	sign := c.argument("sign")
+	part := func(row, i int) operand.Mem {
+		return operand.Mem{Base: r[row], Index: im, Scale: 4, Disp: 4 * i}
+	}
+	c.entries(r, n, func(i int) {
+		xRe, xIm := c.load(at(r[1], i)), c.product(part(1, i), sign)
+		yRe, yIm := c.load(at(r[2], i)), c.load(part(2, i))
+		re, im := c.product(yRe, xRe), c.product(yIm, xRe)
+		c.VMULPS(xIm, yIm, yIm)
+		c.VSUBPS(yIm, re, re)
+		c.VMULPS(xIm, yRe, yRe)
+		c.VADDPS(yRe, im, im)
+		c.VMOVUPS(re, at(r[0], i))
+		c.VMOVUPS(im, part(0, i))
+	})
 	c.end()
 }
 

@@ -22,6 +22,7 @@ func newAVX2(kernel.Features) *Backend {
 		},
 		rows: rowKernels{
 			axpy: asm.AxpyAVX2, addRows: asm.AddRowsAVX2, scale: asm.ScaleAVX2,
+			multiply: asm.MultiplyAVX2, multiplyComplex: asm.MultiplyComplexAVX2,
 			dot: asm.DotAVX2, dots: asm.DotsAVX2, sum: asm.SumAVX2,
 			adam: asm.AdamAVX2, catchUp: asm.AdamCatchUpAVX2, adagrad: asm.AdagradAVX2,
 			prefetch: asm.PrefetchAVX2,
@@ -41,6 +42,7 @@ func newAVX512(f kernel.Features) *Backend {
 		},
 		rows: rowKernels{
 			axpy: asm.AxpyAVX512, addRows: asm.AddRowsAVX512, scale: asm.ScaleAVX512,
+			multiply: asm.MultiplyAVX512, multiplyComplex: asm.MultiplyComplexAVX512,
 			dot: asm.DotAVX512, dots: asm.DotsAVX512, sum: asm.SumAVX512,
 			adam: asm.AdamAVX512, catchUp: asm.AdamCatchUpAVX512, adagrad: asm.AdagradAVX512,
 			prefetch: asm.PrefetchAVX2,

@@ -6,8 +6,9 @@ import (
 )
 
 var rowsGeneric = rowKernels{
-	axpy: axpyGeneric, addRows: addRowsGeneric, scale: scaleGeneric, dot: dotGeneric, dots: dotsGeneric,
-	sum:  sumGeneric,
+	axpy: axpyGeneric, addRows: addRowsGeneric, scale: scaleGeneric,
+	multiply: multiplyRowsGeneric, multiplyComplex: multiplyComplexGeneric,
+	dot: dotGeneric, dots: dotsGeneric, sum: sumGeneric,
 	adam: adamGeneric, catchUp: catchUpGeneric, adagrad: adagradGeneric,
 }
 
@@ -32,6 +33,28 @@ func scaleGeneric(x *float32, n int, a float32) {
 	xs := unsafe.Slice(x, n)
 	for i := range xs {
 		xs[i] *= a
+	}
+}
+
+func multiplyRowsGeneric(z, x, y *float32, n int) {
+	zs, xs, ys := unsafe.Slice(z, n), unsafe.Slice(x, n), unsafe.Slice(y, n)
+	for i, v := range xs {
+		zs[i] = v * ys[i]
+	}
+}
+
+func multiplyComplexGeneric(z, x, y *float32, im, n int, sign float32) {
+	parts := func(v *float32) (re, imaginary []float32) {
+		s := unsafe.Slice(v, im+n)
+		return s[:n], s[im:]
+	}
+	zRe, zIm := parts(z)
+	xRe, xIm := parts(x)
+	yRe, yIm := parts(y)
+	for i, a := range xRe {
+		b, c, d := sign*xIm[i], yRe[i], yIm[i]
+		zRe[i] = float32(a*c) - float32(b*d)
+		zIm[i] = float32(a*d) + float32(b*c)
 	}
 }
 

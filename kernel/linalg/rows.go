@@ -12,15 +12,17 @@ import (
 // rowKernels are the kernels for vectors of n entries. n is a multiple of rowLanes, or of sumLanes
 // for sums; the portable kernels accept any n > 0.
 type rowKernels struct {
-	axpy    func(y, x *float32, n int, a float32)
-	addRows func(y *float32, x *[manyRows]*float32, n int, a *[manyRows]float32)
-	scale   func(x *float32, n int, a float32)
-	dot     func(x, y *float32, n int, lanes *[sumLanes]float32)
-	dots    func(x *float32, y *[manyRows]*float32, n int, sums *[manyRows]float64)
-	sum     func(x *float32, n int, lanes *[sumLanes]float32)
-	adam    func(w, m, v, g *float32, n int, s *float32, ahead int)
-	catchUp func(w, m, v *float32, n int, s *float32, ahead int)
-	adagrad func(w, v, g *float32, n int, s *float32)
+	axpy            func(y, x *float32, n int, a float32)
+	addRows         func(y *float32, x *[manyRows]*float32, n int, a *[manyRows]float32)
+	scale           func(x *float32, n int, a float32)
+	multiply        func(z, x, y *float32, n int)
+	multiplyComplex func(z, x, y *float32, im, n int, sign float32)
+	dot             func(x, y *float32, n int, lanes *[sumLanes]float32)
+	dots            func(x *float32, y *[manyRows]*float32, n int, sums *[manyRows]float64)
+	sum             func(x *float32, n int, lanes *[sumLanes]float32)
+	adam            func(w, m, v, g *float32, n int, s *float32, ahead int)
+	catchUp         func(w, m, v *float32, n int, s *float32, ahead int)
+	adagrad         func(w, v, g *float32, n int, s *float32)
 	// prefetch prefetches cache lines into L2. It is nil in the generic tier.
 	prefetch func(p *float32, lines int)
 }
@@ -65,6 +67,32 @@ func (b *Backend) Scale(x []float32, a float32) {
 	for i, n := 0, 0; i < len(x); i += n {
 		n = chunk(len(x)-i, rowLanes)
 		b.rowsFor(n, rowLanes).scale(&x[i], n, a)
+	}
+}
+
+// Multiply writes x∘y to z, entry by entry. z may be x or y.
+func (b *Backend) Multiply(z, x, y []float32) {
+	checkLength("Multiply", len(z), x, y)
+	for i, n := 0, 0; i < len(z); i += n {
+		n = chunk(len(z)-i, rowLanes)
+		b.rowsFor(n, rowLanes).multiply(&z[i], &x[i], &y[i], n)
+	}
+}
+
+// MultiplyComplex writes x∘y to z or, if conjugate is set, conj(x)∘y. The vectors are complex: the first half
+// of each holds the real parts, the second half the imaginary parts. z may be x or y.
+func (b *Backend) MultiplyComplex(z, x, y []float32, conjugate bool) {
+	checkLength("MultiplyComplex", len(z), x, y)
+	if len(z)%2 != 0 {
+		panic(fmt.Sprintf("linalg: MultiplyComplex: complex vectors of %d entries", len(z)))
+	}
+	half, sign := len(z)/2, float32(1)
+	if conjugate {
+		sign = -1
+	}
+	for i, n := 0, 0; i < half; i += n {
+		n = chunk(half-i, rowLanes)
+		b.rowsFor(n, rowLanes).multiplyComplex(&z[i], &x[i], &y[i], half, n, sign)
 	}
 }
 

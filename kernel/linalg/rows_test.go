@@ -107,6 +107,45 @@ func TestRows(t *testing.T) {
 	})
 }
 
+// TestMultiply compares entry-wise products with plain loops, bit for bit, with a separate result and in
+// place of each factor.
+func TestMultiply(t *testing.T) {
+	eachBackend(t, func(t *testing.T, b *Backend) {
+		rng := rand.New(rand.NewPCG(4, 9))
+		check := func(multiply func(z, x, y []float32), x, y, want []float32, name string) {
+			z := clone(t, x)
+			multiply(z, x, y)
+			kerneltest.SameBits(t, want, z, "%s, n = %d", name, len(x))
+			z = clone(t, x)
+			multiply(z, z, y)
+			kerneltest.SameBits(t, want, z, "%s in place of x, n = %d", name, len(x))
+			z = clone(t, y)
+			multiply(z, x, z)
+			kerneltest.SameBits(t, want, z, "%s in place of y, n = %d", name, len(x))
+		}
+		eachLength(func(n int) {
+			x, y := randomRow(t, rng, n), randomRow(t, rng, n)
+			want := clone(t, x)
+			for i := range want {
+				want[i] *= y[i]
+			}
+			check(b.Multiply, x, y, want, "multiply")
+
+			x, y, want = randomRow(t, rng, 2*n), randomRow(t, rng, 2*n), make([]float32, 2*n)
+			for i := range n {
+				want[i] = float32(x[i]*y[i]) - float32(x[n+i]*y[n+i])
+				want[n+i] = float32(x[i]*y[n+i]) + float32(x[n+i]*y[i])
+			}
+			check(func(z, x, y []float32) { b.MultiplyComplex(z, x, y, false) }, x, y, want, "complex")
+			for i := range n {
+				want[i] = float32(x[i]*y[i]) + float32(x[n+i]*y[n+i])
+				want[n+i] = float32(x[i]*y[n+i]) - float32(x[n+i]*y[i])
+			}
+			check(func(z, x, y []float32) { b.MultiplyComplex(z, x, y, true) }, x, y, want, "conjugate")
+		})
+	})
+}
+
 func TestDot(t *testing.T) {
 	eachBackend(t, func(t *testing.T, b *Backend) {
 		rng := rand.New(rand.NewPCG(2, 9))
