@@ -97,6 +97,9 @@ func (b *batchNorm) entries() float64 { return float64(b.rows * b.area) }
 // channel returns the entries of channel c in a row.
 func (b *batchNorm) channel(row []float32, c int) []float32 { return row[c*b.area:][:b.area] }
 
+// batchNormSums returns the size of batchNorm.sums for a row, in float32 entries.
+func batchNormSums(channels int) int { return 4 * channels }
+
 // total calls the function add for every row and channel, sums its two results over the rows, and
 // passes the totals of each channel to the function use. add returns two sums over the entries of a
 // channel in one row.

@@ -302,8 +302,15 @@ func (w *convEWorker) Reference(q kg.Query, e int32) float64 {
 func (m *convEModel) Training() Training {
 	return Training{
 		Width: m.config.Dim + 1, EntityRows: true, Penalties: []Penalty{NoPenalty},
-		Layers: []Layer{InputLayer, FeatureMaps, HiddenLayer},
+		Layers: []Layer{InputLayer, FeatureMaps, HiddenLayer}, PerQuery: m.perQuery(),
 	}
+}
+
+// perQuery returns the number of entries that convENetwork allocates for a query.
+func (m *convEModel) perQuery() int {
+	d, filter := m.config.Dim, m.filterHeight*m.filterWidth
+	layers := linalg.LineStride(2*d) + linalg.LineStride(m.inputs()) + linalg.LineStride(d)
+	return 3*layers + linalg.LineStride(m.channels*(filter+1)) + batchNormSums(m.channels) + batchNormSums(d)
 }
 
 func (m *convEModel) NewTrainingWorker(b *linalg.Backend, p Penalty) TrainingWorker {
@@ -378,13 +385,13 @@ func rowsOf(values []float32, rows int) linalg.Matrix {
 func (w *convENetwork) Forward(ctx context.Context, queries []kg.Query, anchors, psi linalg.Matrix) error {
 	n, d := len(queries), w.config.Dim
 	for _, m := range []*linalg.Matrix{&w.image, &w.input, &w.dInput} {
-		reshape(m, n, 2*d)
+		m.Resize(n, 2*d)
 	}
 	for _, m := range []*linalg.Matrix{&w.maps, &w.hidden, &w.dHidden} {
-		reshape(m, n, w.inputs())
+		m.Resize(n, w.inputs())
 	}
 	for _, m := range []*linalg.Matrix{&w.dense, &w.out, &w.dDense} {
-		reshape(m, n, d)
+		m.Resize(n, d)
 	}
 	for i, q := range queries {
 		copy(w.image.Row(i), anchors.Row(i)[1:])
@@ -518,7 +525,7 @@ func (w *convENetwork) Backward(
 	if err := w.norm1.backward(ctx, dScale1, dShift1, w.dHidden, w.dHidden, w.maps); err != nil {
 		return err
 	}
-	reshape(&w.dFilters, n, len(dFilters)+len(dFilterBias))
+	w.dFilters.Resize(n, len(dFilters)+len(dFilterBias))
 	err = kernel.Parallel(ctx, w.threads, n, func(worker, i int) {
 		w.convolutionGradient(&w.scratch[worker], i)
 		w.drop.Drop(InputLayer, i, w.dInput.Row(i))

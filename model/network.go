@@ -61,16 +61,6 @@ func chain64[T float32 | float64](y, x []float64, m []T) {
 	}
 }
 
-// reshape sets the shape of m, whose entries become undefined.
-func reshape(m *linalg.Matrix, rows, cols int) {
-	stride := (cols + 15) &^ 15
-	if len(m.Data) < rows*stride {
-		*m = linalg.NewMatrix(rows, cols)
-		return
-	}
-	m.Rows, m.Cols, m.Stride = rows, cols, stride
-}
-
 // relationSegment is a range of consecutive queries of one relation.
 type relationSegment struct {
 	first, last int

@@ -45,6 +45,9 @@ type Training struct {
 	Layers []Layer
 	// Scratch is a lower bound on the number of float32 entries that a worker allocates.
 	Scratch int
+	// PerQuery and PerRelation are lower bounds on the numbers of float32 entries that a NetworkWorker
+	// allocates for each query of a step, and for each of their relations.
+	PerQuery, PerRelation int
 	// Features is the number of products of small matrices in a call to TrainingWorker.Features or
 	// FeatureGradient. Query and QueryGradient are the numbers of products in calls to the methods
 	// of the same names. Rows is the number of rows of each product. The trainer spreads its

@@ -182,9 +182,16 @@ func (w *tuckERWorker) Reference(q kg.Query, e int32) float64 {
 // The penalties frobenius and n3 of a triple are sums over the rows of head, relation and tail.
 
 func (m *tuckERModel) Training() Training {
+	d, sums := m.config.Dim, 0
+	if m.normalised() {
+		sums = 2 * batchNormSums(d)
+	}
 	return Training{
-		Width: m.config.Dim, EntityRows: true, Penalties: []Penalty{NoPenalty, Frobenius, N3},
+		Width: d, EntityRows: true, Penalties: []Penalty{NoPenalty, Frobenius, N3},
 		Layers: []Layer{InputLayer, HiddenLayer},
+		// See tuckERNetwork: x, y, relations, matrices and their gradients.
+		PerQuery:    4*linalg.LineStride(d) + sums,
+		PerRelation: 2 * (linalg.LineStride(relationWidth(m.config)) + linalg.LineStride(d*d)),
 	}
 }
 
@@ -219,6 +226,7 @@ type tuckERNetwork struct {
 	norm0, norm1 *batchNorm // nil without batch normalisation
 
 	segments             []relationSegment
+	segmentRoom          int           // segments for which the matrices have room
 	segmentOf            []int         // the segment of each query
 	anchors, x, y        linalg.Matrix // a row for each query; x after dropout
 	dX, dY               linalg.Matrix
@@ -239,8 +247,11 @@ func (w *tuckERNetwork) Forward(ctx context.Context, queries []kg.Query, anchors
 	w.anchors = anchors
 	w.segments, w.segmentOf = relationSegments(w.segments[:0], queries), w.segmentOf[:0]
 	core := w.core(w.model.tensors[tuckERCore])
-	reshape(&w.relations, len(w.segments), core.Rows)
-	reshape(&w.matrices, len(w.segments), core.Cols)
+	if n := len(w.segments); n > w.segmentRoom {
+		w.segmentRoom = n + n/8
+	}
+	w.resizeSegments(&w.relations, core.Rows)
+	w.resizeSegments(&w.matrices, core.Cols)
 	for i, segment := range w.segments {
 		copy(w.relations.Row(i), w.model.Row(relationTable, segment.relation))
 		for range segment.last - segment.first {
@@ -250,8 +261,8 @@ func (w *tuckERNetwork) Forward(ctx context.Context, queries []kg.Query, anchors
 	if err := w.product.NN(ctx, w.matrices, w.relations, core, false); err != nil {
 		return err
 	}
-	reshape(&w.x, n, d)
-	reshape(&w.y, n, d)
+	w.x.Resize(n, d)
+	w.y.Resize(n, d)
 	if err := w.norm0.normalise(ctx, w.x, anchors); err != nil {
 		return err
 	}
@@ -265,6 +276,13 @@ func (w *tuckERNetwork) Forward(ctx context.Context, queries []kg.Query, anchors
 		return err
 	}
 	return w.norm1.normalise(ctx, psi, w.y)
+}
+
+// resizeSegments makes m a matrix with a row for each segment. The number of segments changes from step to
+// step, so m gets room for more.
+func (w *tuckERNetwork) resizeSegments(m *linalg.Matrix, cols int) {
+	m.Resize(w.segmentRoom, cols)
+	m.Rows = len(w.segments)
 }
 
 // matrix returns M of a query's relation after dropout. The result is valid until the same
@@ -285,10 +303,10 @@ func (w *tuckERNetwork) Backward(
 ) error {
 	d, core := w.model.config.Dim, w.core(w.model.tensors[tuckERCore])
 	dCore, dNorms := w.core(dGlobals[:core.Rows*core.Cols]), dGlobals[core.Rows*core.Cols:]
-	reshape(&w.dX, w.x.Rows, d)
-	reshape(&w.dY, w.x.Rows, d)
-	reshape(&w.dSegments, len(w.segments), core.Rows)
-	reshape(&w.dMatrices, len(w.segments), core.Cols)
+	w.dX.Resize(w.x.Rows, d)
+	w.dY.Resize(w.x.Rows, d)
+	w.resizeSegments(&w.dSegments, core.Rows)
+	w.resizeSegments(&w.dMatrices, core.Cols)
 	if w.norm1 == nil {
 		copyRows(w.dY, dPsi)
 	} else if err := w.norm1.backward(ctx, dNorms[2*d:3*d], dNorms[3*d:], w.dY, dPsi, w.y); err != nil {

@@ -235,6 +235,12 @@ func stepMemory(c *recipe.Recipe, s *census, m model.Trainable, threads int) []p
 	if c.Clip > 0 { // kept until their norm is known
 		gradients += n.entities*width + n.relations*relation
 	}
+	if _, ok := m.(model.Network); ok { // see networkStep
+		features += n.queries*(float64(linalg.LineStride(tables[0].width)+towers.PerQuery)) +
+			n.relations*float64(towers.PerRelation)
+		gradients += n.queries*float64(linalg.LineStride(relationSize(tables))) +
+			float64(totalWidth(tablesWith(model.Global, tables)))
+	}
 	chunk, chunks := 0.0, 0.0 // memory of a thread for a chunk of relationQueries, and the number of chunks
 	switch form := towers.Relations; {
 	case c.RelationWeight > 0 && form == nil: // see relationQueries
@@ -329,8 +335,14 @@ func stepSizeOf(c *recipe.Recipe, s *census, depends model.Dependence, threads i
 		n.relations += 1 - math.Exp(-queries)
 		relationSides += 2 * (1 - math.Exp(-queries/2))
 	}
+	if c.Reciprocal {
+		n.relations = relationSides
+	}
 	if c.Negatives == recipe.KvsAll { // a step may contain queries of any relation
 		n.querySegments, n.relations = n.queries/querySegmentSize, 1
+		if c.Reciprocal {
+			n.relations = max(1, s.groupsOfParts(n.queries, c.MaxAnswers))
+		}
 	}
 
 	groups := 1.0 // groups of queries with the same features

@@ -127,6 +127,17 @@ func TestTrainingMemory(t *testing.T) {
 		job("relation prediction by queries", graphSize{2003, 401, 2048}, 2, func(c *recipe.Recipe) {
 			c.Dim, c.Batch, c.RelationWeight, c.RelationNegatives = 40, 1024, 1, 200
 		}),
+		job("conve", graphSize{499, 11, 4096}, 2, func(c *recipe.Recipe) {
+			c.Model, c.Dim, c.Batch, c.Reciprocal = "conve", 200, 1024, true
+			c.Negatives, c.NegativeCount = recipe.SharedNegatives, 64
+		}),
+		job("tucker", graphSize{499, 401, 8192}, 2, func(c *recipe.Recipe) {
+			c.Model, c.Dim, c.Batch, c.Reciprocal = "tucker", 96, 4096, true
+			c.Negatives, c.NegativeCount = recipe.SharedNegatives, 64
+		}),
+		job("tucker, k-vs-all", graphSize{499, 401, 8192}, 2, func(c *recipe.Recipe) {
+			c.Model, c.Dim, c.Batch, c.Reciprocal, c.Negatives = "tucker", 128, 1024, true, recipe.KvsAll
+		}),
 		job("validation", graphSize{20_011, 11, 64}, 2, func(c *recipe.Recipe) {
 			c.Dim, c.Batch, c.ValidEvery = 32, 64, 1
 		}),
