@@ -8,6 +8,7 @@ import (
 	"os"
 	"strconv"
 
+	"github.com/mquine/mquine/model/checkpoint"
 	"github.com/mquine/mquine/model/checkpoint/safetensors"
 	"github.com/mquine/mquine/train/recipe"
 )
@@ -19,10 +20,10 @@ func (r *Run) check(ctx context.Context) error {
 	if err := r.readLog(ctx); err != nil {
 		return err
 	}
-	if err := r.checkBest(); err != nil {
+	if err := r.checkLast(ctx); err != nil { // first, because it tells whether config.yaml was changed
 		return err
 	}
-	return r.checkLast()
+	return r.checkBest(ctx)
 }
 
 // checkNothingTrained returns an error if a folder without a state contains a log or a checkpoint.
@@ -44,21 +45,34 @@ func (r *Run) checkNothingTrained() error {
 // checkOptions returns an error if config.yaml differs from line, the options of the epochs so far
 // in the format of Recipe.Line. The number of epochs may differ if Extend allows it.
 func (r *Run) checkOptions(line string) error {
-	before, err := recipe.ParseLine(line)
+	before, err := r.parseOptions(line)
 	if err != nil {
-		return fmt.Errorf("%s was trained by another version of mquine: %w", r.Dir, err)
+		return err
 	}
 	if before.Epochs != r.Recipe.Epochs {
 		if err := r.checkExtension(before.Epochs, r.Recipe.Epochs); err != nil {
 			return fmt.Errorf("epochs: %d in %s: %w", r.Recipe.Epochs, r.path(ConfigFile), err)
 		}
-		before.Epochs = r.Recipe.Epochs
 	}
-	if d := r.Recipe.Differences(before); d != "" {
+	if d := r.differences(before); d != "" {
 		return fmt.Errorf("%s was changed after the run began: %s; restore it, or start a new run in another folder",
 			r.path(ConfigFile), d)
 	}
 	return nil
+}
+
+// parseOptions returns the options in line, which has the format of Recipe.Line.
+func (r *Run) parseOptions(line string) (c recipe.Recipe, err error) {
+	if c, err = recipe.ParseLine(line); err != nil {
+		err = fmt.Errorf("%s was trained by another version of mquine: %w", r.Dir, err)
+	}
+	return c, err
+}
+
+// differences lists the differences between config.yaml and the given options, except for the number of epochs.
+func (r *Run) differences(before recipe.Recipe) string {
+	before.Epochs = r.Recipe.Epochs
+	return r.Recipe.Differences(before)
 }
 
 // readLog reads the log up to the epoch of the state.
@@ -86,13 +100,14 @@ func (r *Run) readLog(ctx context.Context) error {
 	return nil
 }
 
-// checkBest returns an error if the best checkpoint is missing or belongs to a different epoch.
-func (r *Run) checkBest() error {
+// checkBest returns an error if the best checkpoint is missing or damaged, or belongs to a different epoch or
+// run.
+func (r *Run) checkBest(ctx context.Context) error {
 	p := &r.progress
 	if r.Recipe.ValidEvery == 0 && p.epoch > 0 {
 		return nil
 	}
-	metadata, err := r.checkpointMetadata(bestName)
+	metadata, err := r.readCheckpoint(ctx, bestName, "restore "+r.path(bestName)+" from a backup")
 	switch {
 	case err != nil:
 		return err
@@ -102,12 +117,26 @@ func (r *Run) checkBest() error {
 	case metadata == nil:
 		return nil
 	}
-	return r.checkEpoch(bestName, metadata, p.bestEpoch)
+	if err := r.checkEpoch(bestName, metadata, p.bestEpoch); err != nil {
+		return err
+	}
+	line := metadata["training"]
+	if metadata["epoch"] != strconv.Itoa(p.bestEpoch) || line == "" {
+		return nil
+	}
+	before, err := r.parseOptions(line)
+	if err != nil {
+		return err
+	}
+	if d := r.differences(before); d != "" {
+		return fmt.Errorf("%s is the checkpoint of another run: %s; %s", r.path(bestName), d, lost)
+	}
+	return nil
 }
 
-// checkLast returns an error if the last checkpoint belongs to a different epoch or run.
-func (r *Run) checkLast() error {
-	metadata, err := r.checkpointMetadata(lastName)
+// checkLast returns an error if the last checkpoint is damaged, or belongs to a different epoch or run.
+func (r *Run) checkLast(ctx context.Context) error {
+	metadata, err := r.readCheckpoint(ctx, lastName, "delete "+r.path(lastName)+", and the run writes it again")
 	if err != nil || metadata == nil {
 		return err // open writes a missing checkpoint from the state
 	}
@@ -147,4 +176,20 @@ func (r *Run) checkpointMetadata(name string) (map[string]string, error) {
 	}
 	defer file.Close()
 	return file.Metadata(), nil
+}
+
+// readCheckpoint is like checkpointMetadata, but returns an error with advice if the checkpoint is damaged. If
+// it lacks a vocabulary, which writeVocabularies will write, the parameters are not checked.
+func (r *Run) readCheckpoint(ctx context.Context, name, advice string) (map[string]string, error) {
+	metadata, err := r.checkpointMetadata(name)
+	if err == nil && metadata != nil && r.has(name, entitiesName) && r.has(name, relationsName) {
+		var c *checkpoint.Checkpoint
+		if c, err = checkpoint.Open(ctx, r.path(name)); err == nil {
+			err = c.Close()
+		}
+	}
+	if err != nil && ctx.Err() == nil {
+		err = fmt.Errorf("%w; to continue, %s", err, advice)
+	}
+	return metadata, err
 }

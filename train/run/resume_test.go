@@ -431,7 +431,17 @@ func TestResumeComparesFiles(t *testing.T) {
 	c.LearningRate = 0 // the first epoch is the best
 	dir := trainIn(t, data, c, machineOf(t, 1))
 	first := traintest.Contents(t, trainIn(t, data, traintest.Small(1), machineOf(t, 1)))
+	c.Seed++
+	seed := traintest.Contents(t, trainIn(t, data, c, machineOf(t, 1)))
 	files := traintest.Contents(t, dir)
+	flipped := func(name string) string {
+		b := []byte(files[name])
+		b[len(b)-3] ^= 64
+		return string(b)
+	}
+	reversed := strings.Split(strings.TrimSuffix(files[bestName+"/entities.tsv"], "\n"), "\n")
+	slices.Reverse(reversed)
+	swapped := strings.Join(reversed, "\n") + "\n"
 	lines := strings.SplitAfter(files[logName], "\n")
 	model, state := "/model.safetensors", filepath.Join(dir, stateName)
 	for _, test := range []struct{ name, text, want string }{
@@ -443,6 +453,13 @@ func TestResumeComparesFiles(t *testing.T) {
 			" expects epoch 3: restore both"},
 		{bestName + model, files[lastName+model], "best is the checkpoint of epoch \"3\", but " + state +
 			" expects epoch 1: restore both"},
+		{bestName + model, seed[bestName+model], "best is the checkpoint of another run: seed is 1 but was 2"},
+		{lastName + model, seed[lastName+model], "config.yaml was changed after the run began: seed is 1 but was 2"},
+		{bestName + model, flipped(bestName + model), "to continue, restore " + filepath.Join(dir, bestName)},
+		{lastName + model, flipped(lastName + model), "to continue, delete " + filepath.Join(dir, lastName)},
+		{lastName + model, files[lastName+model][:50], "to continue, delete " + filepath.Join(dir, lastName)},
+		{bestName + "/entities.tsv", swapped, "to continue, restore " + filepath.Join(dir, bestName)},
+		{lastName + "/entities.tsv", swapped, "to continue, delete " + filepath.Join(dir, lastName)},
 	} {
 		changed := maps.Clone(files)
 		changed[test.name] = test.text
