@@ -93,5 +93,6 @@ func (t *Types) unknown(name string) error {
 		all = append(all, readable)
 	}
 	slices.Sort(all)
+	all = slices.Compact(all) // an identifier may also be a readable name
 	return fmt.Errorf("%s has no type %q%s", t.path, name, text.Suggestion(name, all))
 }

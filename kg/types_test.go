@@ -17,7 +17,7 @@ func TestReadTypes(t *testing.T) {
 		return ReadTypes(t.Context(), path, v)
 	}
 	types, err := read("aspirin\tT1\tdrug\nfever\tT2\tsymptom\nibuprofen\tT1\tdrug\nibuprofen\tT3\t\n" +
-		"morphine\tT4\tdrug\nmeasles\tT5\n")
+		"morphine\tT4\tdrug\nmeasles\tT5\nmorphine\tpill\tpill\n")
 	require.NoError(t, err)
 	for name, want := range map[string][]int32{"T1": {0, 1}, "symptom": {2}, "T3": {1}} {
 		members, err := types.Members(name)
@@ -28,6 +28,7 @@ func TestReadTypes(t *testing.T) {
 		"drug":     path + ` has several types with the name "drug": give the identifier of one`,
 		"T5":       `no entity of the checkpoint has type "T5" in ` + path + ": choose another type",
 		"symptoms": path + ` has no type "symptoms"; did you mean symptom`,
+		"pil":      path + ` has no type "pil"; did you mean pill`,
 	} {
 		_, err := types.Members(name)
 		assert.EqualError(t, err, want)

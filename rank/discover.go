@@ -179,8 +179,9 @@ type search struct {
 	batch   int // number of queries in a batch
 	emit    func(Discovered) error
 	start   time.Time
-	// done counts the pairs of finished batches, and total counts all pairs.
-	done, total int64
+	// done counts the pairs of finished batches, earlier the pairs of the interrupted search, and total all
+	// pairs.
+	done, earlier, total int64
 	finished    int // finished queries, including the queries of the interrupted search
 
 	mu   sync.Mutex
@@ -275,7 +276,8 @@ func (s *search) run(ctx context.Context) error {
 			q := kg.Query{Side: s.Side, Relation: r, Anchor: anchors.Entity(i)}
 			if skip > 0 {
 				skip--
-				s.done += int64(s.sets.of(q).Len())
+				n := int64(s.sets.of(q).Len())
+				s.done, s.earlier = s.done+n, s.earlier+n
 				continue
 			}
 			batch = append(batch, q)
@@ -296,6 +298,9 @@ func (s *search) run(ctx context.Context) error {
 	}
 	if len(batch) > 0 {
 		if err := s.searchBatch(ctx, batch); err != nil {
+			return err
+		}
+		if err := s.save(len(batch)); err != nil {
 			return err
 		}
 	}
@@ -372,7 +377,7 @@ func (s *search) listBatch(ctx context.Context, batch []kg.Query) ([][]Discovere
 	o := s.options
 	if report := o.Progress; report != nil {
 		o.Progress = func(p Progress) {
-			p.Done, p.Total, p.Elapsed = p.Done+s.done, s.total, time.Since(s.start)
+			p.Done, p.Earlier, p.Total, p.Elapsed = p.Done+s.done, s.earlier, s.total, time.Since(s.start)
 			report(p)
 		}
 	}

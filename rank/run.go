@@ -167,8 +167,9 @@ const DefaultFeatureMemory = 1 << 30
 
 // Progress is the state of a ranking that is running.
 type Progress struct {
-	// Done of Total pairs of a distinct query and a candidate have been counted.
-	Done, Total int64
+	// Done of Total pairs of a distinct query and a candidate have been counted, Earlier of them before
+	// Discover resumed a search.
+	Done, Earlier, Total int64
 	// Compared is like Done but counts pairs of a target and a candidate. Of these pairs, Undecided
 	// reached the float64 scores and Referenced reached the reference scores.
 	Compared, Undecided, Referenced int64

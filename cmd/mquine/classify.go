@@ -87,7 +87,7 @@ relation.`,
 				return errors.New("--unseen applies to thresholds of relations: leave it out, or --threshold overall")
 			}
 			c.seeded = cmd.Flags().Changed("seed")
-			return checkPlot(c.plotFile)
+			return nil
 		},
 		RunE: func(cmd *cobra.Command, _ []string) error { return c.run(cmd) },
 	}

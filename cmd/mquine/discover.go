@@ -176,6 +176,9 @@ func (d *discovery) run(ctx context.Context, cmd *cobra.Command) (err error) {
 	if f.Discovery.Relations, err = d.chosenRelations(ctx, s.graph); err != nil {
 		return err
 	}
+	for _, split := range missingSplits(s.graph) {
+		printNote(s.log, "without a %v split, its triples may be among the results", split)
+	}
 	s.options.Progress = s.meter.searching
 	if s.options.Among, f.Restrictions, err = d.restriction.load(ctx, s.subject, s.log); err != nil {
 		return err
@@ -240,13 +243,11 @@ func (d *discovery) write(ctx context.Context, cmd *cobra.Command, f *found) err
 
 // checkFound refuses a name for --out that says that the file has another format.
 func checkFound(path string) error {
-	switch strings.ToLower(filepath.Ext(compressed.Trim(path))) {
-	case parquetExtension:
-		if compressed.Is(path) {
-			return fmt.Errorf("--out %s: Parquet compresses its columns; choose a name that ends with %s", path,
-				parquetExtension)
-		}
-	case ".csv", ".json", ".jsonl", ".ndjson", ".md", ".tex", ".html", ".xls", ".xlsx", ".feather", ".arrow":
+	switch extension := strings.ToLower(filepath.Ext(compressed.Trim(path))); {
+	case extension == parquetExtension && compressed.Is(path):
+		return fmt.Errorf("--out %s: Parquet compresses its columns; choose a name that ends with %s", path,
+			parquetExtension)
+	case slices.Contains(otherTables, extension):
 		return fmt.Errorf("--out %s: --out writes tab-separated lines or Parquet; choose a name that ends with .tsv "+
 			"or %s, or write standard output to the file, with --format", path, parquetExtension)
 	}

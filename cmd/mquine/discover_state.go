@@ -424,7 +424,11 @@ func (d *discovery) writeResumable(ctx context.Context, f *found) (err error) {
 		return resumableError{f.err, "repeat the command"}
 	}
 	if err := d.writeLines(f, folder.copyLines); err != nil {
-		return err
+		if problem := folder.savePending(); problem != nil {
+			return errors.Join(err, problem)
+		}
+		err = fmt.Errorf("%w; the search is saved in %s: repeat the command", err, d.stateDir)
+		return resumableError{err, "repeat the command"}
 	}
 	return folder.finish(d.out)
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/mquine/mquine/internal/text"
 	"github.com/mquine/mquine/kg"
 	"github.com/mquine/mquine/rank"
 )
@@ -348,4 +349,31 @@ func TestDiscoverStateWithoutTheResult(t *testing.T) {
 	}
 	succeed(t, append(search, "--out", "state.tsv", "--state", "state")...)
 	requireFiles(t, w.dir, "families", "checkpoint", "link", "state.tsv")
+}
+
+// If the result of a finished search cannot be written, the search need not be repeated.
+func TestDiscoverStateAfterFailedWrite(t *testing.T) {
+	const full = "/dev/full"
+	if _, err := os.Stat(full); err != nil {
+		t.Skip("the system has no " + full)
+	}
+	for _, scope := range []string{"query", "relation", "graph"} {
+		w, queries := newWorkplace(t), 1
+		for _, name := range []string{"entities.tsv", "relations.tsv"} {
+			labels, err := os.ReadFile(filepath.Join(w.model, name))
+			require.NoError(t, err)
+			queries *= bytes.Count(labels, []byte("\n"))
+		}
+		search := []string{"discover", w.model, "--data", w.data, "-k", "3", "--per", scope}
+		want := succeed(t, append(search, "--format", "tsv")...).stdout
+		search = append(search, "--state", filepath.Join(w.dir, "state"), "--out")
+		mquine(t, append(search, full)...).requireSentence(t, exitFailed,
+			"choose another place; the search is saved in "+filepath.Join(w.dir, "state")+": repeat the command")
+		found := filepath.Join(w.dir, "found.tsv")
+		saved := succeed(t, append(search, found)...)
+		assert.Contains(t, saved.stderr, " after "+text.Comma(queries)+" queries\n", "all of them")
+		got, err := os.ReadFile(found)
+		require.NoError(t, err)
+		assert.Equal(t, want, string(got), scope)
+	}
 }

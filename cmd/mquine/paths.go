@@ -95,6 +95,9 @@ func checkPaths(cmd *cobra.Command, args []string) error {
 	}
 	files := append(outputs(cmd), profileOutputs(cmd)...)
 	for i, a := range files {
+		if err := a.checkExtension(); err != nil {
+			return err
+		}
 		for _, b := range files[:i] {
 			switch {
 			case a.path == "-" && b.path == "-":
@@ -108,13 +111,28 @@ func checkPaths(cmd *cobra.Command, args []string) error {
 	return nil
 }
 
-// checkPlot refuses a name that says that a plot has a different format from SVG.
-func checkPlot(path string) error {
-	switch strings.ToLower(filepath.Ext(compressed.Trim(path))) {
-	case ".png", ".pdf", ".jpg", ".jpeg", ".gif", ".webp", ".eps", ".ps":
-		return fmt.Errorf("--plot %s: plots are SVG; choose a name that ends with .svg", path)
+// checkExtension refuses a name that says that a plot or a list has a different format from the one that mquine
+// writes.
+func (o output) checkExtension() error {
+	extension := strings.ToLower(filepath.Ext(compressed.Trim(o.path)))
+	switch o.flag {
+	case "plot":
+		switch extension {
+		case ".png", ".pdf", ".jpg", ".jpeg", ".gif", ".webp", ".eps", ".ps":
+			return fmt.Errorf("--plot %s: plots are SVG; choose a name that ends with .svg", o.path)
+		}
+	case "ranks", "predictions", "tsv":
+		if extension == parquetExtension || slices.Contains(otherTables, extension) {
+			return fmt.Errorf("--%s %s: --%[1]s writes tab-separated lines; choose a name that ends with .tsv",
+				o.flag, o.path)
+		}
 	}
 	return nil
+}
+
+// otherTables are the extensions of files with tables or lists that no flag for a file writes.
+var otherTables = []string{
+	".csv", ".json", ".jsonl", ".ndjson", ".md", ".tex", ".html", ".xls", ".xlsx", ".feather", ".arrow",
 }
 
 // checkNew returns an error if a folder to be created already exists. Checking early saves the user

@@ -172,6 +172,10 @@ func (p *prediction) run(ctx context.Context, in io.Reader, log io.Writer) (list
 	}); err != nil {
 		return nil, err
 	}
+	if p.restriction.given() && slices.ContainsFunc(queries, question.asksRelation) {
+		return nil, errors.New("lists and types of candidates are for entities: leave them out, or the queries that " +
+			"ask for relations")
+	}
 	if err := p.checkGPUs(queries); err != nil {
 		return nil, err
 	}
@@ -206,7 +210,7 @@ func (p *prediction) run(ctx context.Context, in io.Reader, log io.Writer) (list
 func (p *prediction) checkGPUs(queries []question) error {
 	name := firstGiven(
 		optionalFlag{p.backend == cudaBackend, "--backend cuda"}, optionalFlag{len(p.indices) > 0, "--devices"})
-	if name == "" || slices.ContainsFunc(queries, func(q question) bool { return q.side != kg.Relation }) {
+	if name == "" || slices.ContainsFunc(queries, func(q question) bool { return !q.asksRelation() }) {
 		return nil
 	}
 	return fmt.Errorf("%s does not apply to queries for relations, which the processor answers: leave it out", name)
@@ -236,16 +240,12 @@ func (p *prediction) answer(ctx context.Context, s *session, queries []question)
 	var ofEntities []kg.Query
 	var ofRelations []kg.Triple
 	for _, q := range queries {
-		if q.side == kg.Relation {
+		if q.asksRelation() {
 			ofRelations = append(ofRelations, q.triple)
 		} else {
 			query, _ := q.triple.Query(q.side)
 			ofEntities = append(ofEntities, query)
 		}
-	}
-	if len(ofRelations) > 0 && p.restriction.given() {
-		return nil, errors.New("lists and types of candidates are for entities: leave them out, or the queries that " +
-			"ask for relations")
 	}
 	top := rank.Top{K: p.k, FilterKnown: p.filterKnown}
 	var entities, relations [][]rank.Prediction

@@ -67,8 +67,9 @@ func (m *meter) ranking(p rank.Progress) {
 
 // searching shows the progress of a discovery. It serves as rank.Options.Progress.
 func (m *meter) searching(p rank.Progress) {
+	now := p.Done - p.Earlier
 	m.show(p.Done, p.Total, p.Elapsed, fmt.Sprintf("searching%s, %s",
-		remaining(p.Done, p.Total, p.Elapsed), pairRate(p.Done, p.Elapsed)))
+		remaining(now, p.Total-p.Earlier, p.Elapsed), pairRate(now, p.Elapsed)))
 }
 
 // fitting returns a train.Machine.Progress that shows the fitting of a clustered checkpoint.

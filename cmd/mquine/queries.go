@@ -27,6 +27,8 @@ type question struct {
 	triple kg.Triple
 }
 
+func (q question) asksRelation() bool { return q.side == kg.Relation }
+
 // checkpointOwner is the subject of errors such as "the checkpoint has no entity …".
 const checkpointOwner = "the checkpoint"
 

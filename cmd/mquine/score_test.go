@@ -12,6 +12,7 @@ import (
 	"strings"
 	"testing"
 	"time"
+	"unicode/utf8"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -282,4 +283,17 @@ func TestScoreNoteComesLast(t *testing.T) {
 	lines := strings.Split(strings.TrimSpace(terminal.String()), "\n")
 	assert.True(t, strings.HasPrefix(lines[len(lines)-2], strings.TrimSpace(triple)+"\t"), terminal.String())
 	assert.Equal(t, "scored 1 triple", lines[len(lines)-1])
+}
+
+// The lines below a table have at most 80 columns.
+func TestScoreRemarksAreShort(t *testing.T) {
+	w := newWorkplace(t)
+	args := []string{"score", w.model, w.model, "--ensemble", "equal", "--data", w.data}
+	triple := strings.Fields(string(must1(os.ReadFile(filepath.Join(w.data, "test.txt")))))[:3]
+	o := succeed(t, append(args, "--head", triple[0], "--relation", triple[1], "--tail", triple[2])...)
+	_, remarks, _ := strings.Cut(o.stdout, "Score of ensemble: ")
+	require.Greater(t, len(remarks), 80)
+	for line := range strings.Lines("Score of ensemble: " + remarks) {
+		assert.LessOrEqual(t, utf8.RuneCountInString(strings.TrimSuffix(line, "\n")), 80, line)
+	}
 }

@@ -53,7 +53,7 @@ standard output, and the tables go to standard error.`,
   mquine z stats --data ./my-graph --json z.json --tsv z.tsv --plot z.svg`,
 		Args: noArgs,
 		PreRunE: func(cmd *cobra.Command, _ []string) error {
-			return cmp.Or(checkTableFlags(cmd, z.format, "relations"), checkPlot(z.plotFile))
+			return checkTableFlags(cmd, z.format, "relations")
 		},
 		RunE: func(cmd *cobra.Command, _ []string) error { return z.run(cmd) },
 	}

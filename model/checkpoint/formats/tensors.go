@@ -171,8 +171,10 @@ func readAnyOrder(ctx context.Context, path string) (*kg.Vocabulary, error) {
 		return v, nil
 	case other == nil:
 		return reversed, nil
+	case err.Error() == other.Error():
+		return nil, err
 	}
-	return nil, err
+	return nil, fmt.Errorf("%w; read as label<TAB>id, %w", err, other)
 }
 
 // cutTensor splits FILE:TENSOR at the last colon. The colon of a Windows drive, as in C:\e.npy, does
