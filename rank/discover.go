@@ -182,7 +182,7 @@ type search struct {
 	// done counts the pairs of finished batches, earlier the pairs of the interrupted search, and total all
 	// pairs.
 	done, earlier, total int64
-	finished    int // finished queries, including the queries of the interrupted search
+	finished             int // finished queries, including the queries of the interrupted search
 
 	mu   sync.Mutex
 	best map[int32]*topK[Discovered] // by scope: a relation, or 0 for the graph

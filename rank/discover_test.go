@@ -435,7 +435,7 @@ func TestDiscoverResumes(t *testing.T) {
 				return nil
 			}
 			require.NoError(t, Discover(t.Context(), m, index, d, o, emit))
-			require.Len(t, states, 3*40/9)
+			require.Len(t, states, (3*40+9-1)/9, "a state for each batch")
 			want := slices.Clone(all)
 			for i, from := range states {
 				all = slices.Clone(want[:from.emitted])
@@ -446,6 +446,7 @@ func TestDiscoverResumes(t *testing.T) {
 				require.Equal(t, want, all, "%v, %d queries", scope, from.state.Queries)
 				require.EqualValues(t, 3*40*40, s.total)
 				require.Equal(t, s.total, s.done, "the progress at the end")
+				require.EqualValues(t, 40*from.state.Queries, s.earlier)
 			}
 		}
 	}

@@ -112,6 +112,15 @@ func TestDiscoverLabels(t *testing.T) {
 	assert.Regexp(t, `\n`+head+` \(Anna Ek\) +\S+ +\S+`, succeed(t, append(args, "table")...).stdout)
 }
 
+// A search without a split says that its triples may be among the results.
+func TestDiscoverWithoutSplit(t *testing.T) {
+	w := newWorkplace(t)
+	args, note := []string{"discover", w.model, "--data", w.data}, "may be among the results"
+	assert.NotContains(t, succeed(t, args...).stderr, note)
+	require.NoError(t, os.Remove(filepath.Join(w.data, "test.txt")))
+	assert.Contains(t, succeed(t, args...).stderr, "note: without a test split, its triples "+note+"\n")
+}
+
 // A Parquet file has the same rows and columns as the tab-separated file, with and without --state.
 func TestDiscoverParquet(t *testing.T) {
 	w := newWorkplace(t)

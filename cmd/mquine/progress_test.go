@@ -55,7 +55,7 @@ func TestProgressOfATask(t *testing.T) {
 	assert.Equal(t, " 25% checkpoint 2 of 3: ranking, 3s left, 10 G pairs/s\n 50% resampling, 0s left\n", log.String())
 }
 
-// No time is estimated before a part of the work is done.
+// No time is estimated before a part of the work is done. Earlier parts of a resumed search do not count.
 func TestProgressBeforeTheFirstPart(t *testing.T) {
 	var log bytes.Buffer
 	m := newMeter(&log)
@@ -63,6 +63,7 @@ func TestProgressBeforeTheFirstPart(t *testing.T) {
 		func() { m.steps("resampling")(0, 22_000) },
 		func() { m.searching(rank.Progress{Total: 40e9, Elapsed: time.Second}) },
 		func() { m.searching(rank.Progress{Done: 10e9, Total: 40e9, Elapsed: time.Second}) },
+		func() { m.searching(rank.Progress{Done: 30e9, Earlier: 20e9, Total: 50e9, Elapsed: time.Second}) },
 		func() { m.counting(2)(0, 0, 4) },
 	} {
 		m.nextLine = 0
@@ -72,6 +73,7 @@ func TestProgressBeforeTheFirstPart(t *testing.T) {
 		"  0% resampling",
 		"  0% searching, 0 pairs/s",
 		" 25% searching, 3s left, 10 G pairs/s",
+		" 60% searching, 2s left, 10 G pairs/s",
 		"  0% counting Z-patterns, side 1 of 2",
 		"",
 	}, "\n"), log.String())
