@@ -247,7 +247,7 @@ func (r *scores) caption() string {
 
 func (r *scores) remarks() []string {
 	return append([]string{
-		fmt.Sprintf("Score of %s: %s. Higher is better.", r.Provenance.Checkpoint.Model, r.Formula),
+		fmt.Sprintf("Score of %s: %s.", r.Provenance.Checkpoint.Model, r.Formula), "Higher is better.",
 	}, r.protocol()...)
 }
 

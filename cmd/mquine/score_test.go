@@ -109,7 +109,7 @@ func TestScoreFormats(t *testing.T) {
 
 	o := succeed(t, append(score, "--head", f[0], "--relation", f[1], "--tail", f[2])...)
 	assert.Regexp(t, `(?m)^`+f[0]+` +`+f[1]+` +`+f[2]+` +-[0-9.e+-]+  (train\+)?valid(\+test)?$`, o.stdout)
-	assert.Contains(t, o.stdout, "Score of mquine: −‖H Rʰ − Rᵗ T + H Rᶜ T‖². Higher is better.\n"+
+	assert.Contains(t, o.stdout, "Score of mquine: −‖H Rʰ − Rᵗ T + H Rᶜ T‖².\nHigher is better.\n"+
 		"Scores as answers to (h, r, ?).\n")
 	for side, want := range map[string]string{
 		"head": "Scores as answers to (?, r, t).",
