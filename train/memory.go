@@ -85,7 +85,6 @@ type census struct {
 	entities, relations int
 	triples, valid      int   // numbers of triples in the training and the validation split
 	perRelation         []int // training triples of each relation
-	anchors             int   // distinct heads plus distinct tails of training triples
 	degrees             []int // degree of each entity in the training triples
 	graph               *kg.Graph
 	queries             []int // see queriesByGroup
@@ -97,27 +96,24 @@ func newCensus(g *kg.Graph) *census {
 		triples: len(g.Splits[kg.Train]), valid: len(g.Splits[kg.Valid]),
 		perRelation: make([]int, g.Relations.Len()), degrees: make([]int, g.Entities.Len()), graph: g,
 	}
-	seen := [2][]bool{make([]bool, s.entities), make([]bool, s.entities)}
 	for _, t := range g.Splits[kg.Train] {
 		s.perRelation[t.Relation]++
-		for side, e := range [2]int32{t.Head, t.Tail} {
-			s.degrees[e]++
-			if !seen[side][e] {
-				seen[side][e] = true
-				s.anchors++
-			}
-		}
+		s.degrees[t.Head]++
+		s.degrees[t.Tail]++
 	}
 	return s
 }
 
-// queryParts returns a lower bound on the number of distinct queries or, if maxAnswers is not 0, of their
-// parts. It takes all training triples to be distinct.
-func (s *census) queryParts(maxAnswers int) int {
-	if maxAnswers == 0 {
-		return s.anchors
+// queryParts returns the number of distinct queries or, if maxAnswers is not 0, a lower bound on the number of
+// their parts. It takes all training triples to be distinct.
+func (s *census) queryParts(maxAnswers int) (n int) {
+	for _, queries := range s.queriesByGroup() {
+		n += queries
 	}
-	return max(s.anchors, 2*s.triples/maxAnswers)
+	if maxAnswers == 0 {
+		return n
+	}
+	return max(n, 2*s.triples/maxAnswers)
 }
 
 // queriesByGroup returns the number of distinct queries of each relation for tails, and then for heads.
