@@ -46,7 +46,7 @@ type Training struct {
 	// Scratch is a lower bound on the number of float32 entries that a worker allocates.
 	Scratch int
 	// PerQuery and PerRelation are lower bounds on the numbers of float32 entries that a NetworkWorker
-	// allocates for each query of a step, and for each of their relations.
+	// allocates for each query of a step, and for each of their relations. A reciprocal relation counts, too.
 	PerQuery, PerRelation int
 	// Features is the number of products of small matrices in a call to TrainingWorker.Features or
 	// FeatureGradient. Query and QueryGradient are the numbers of products in calls to the methods

@@ -233,7 +233,7 @@ func stepMemory(c *recipe.Recipe, s *census, m model.Trainable, threads int) []p
 	}
 	if _, ok := m.(model.Network); ok { // see networkStep
 		features += n.queries*(float64(linalg.LineStride(tables[0].width)+towers.PerQuery)) +
-			n.relations*float64(towers.PerRelation)
+			n.relationSides*float64(towers.PerRelation)
 		gradients += n.queries*float64(linalg.LineStride(relationSize(tables))) +
 			float64(totalWidth(tablesWith(model.Global, tables)))
 	}
@@ -309,6 +309,7 @@ func relationsPer(c *recipe.Recipe) int {
 // stepSize holds the expected sizes of a full step, or lower bounds on them.
 type stepSize struct {
 	queries, querySegments, relations float64
+	relationSides                     float64 // pairs of a relation and a side with queries
 	rows, denseRows, entities         float64 // feature rows, and their distinct entities
 	scores, pairs                     float64
 	scoredQueries                     float64 // queries whose scores are in memory at the same time
@@ -323,30 +324,21 @@ func stepSizeOf(c *recipe.Recipe, s *census, depends model.Dependence, threads i
 	case c.Distribution == recipe.Bernoulli:
 		n.queries /= 2
 	}
-	relationSides := 0.0 // pairs of a relation and a side with queries
 	for _, triples := range s.perRelation {
 		// Each side of a relation has its own segments, and not all of them are full.
 		queries := n.queries * float64(triples) / float64(max(s.triples, 1))
 		n.querySegments += 2 * max(queries/2/querySegmentSize, 1-math.Exp(-queries/2))
 		n.relations += 1 - math.Exp(-queries)
-		relationSides += 2 * (1 - math.Exp(-queries/2))
-	}
-	if c.Reciprocal {
-		n.relations = relationSides
+		n.relationSides += 2 * (1 - math.Exp(-queries/2))
 	}
 	if c.Negatives == recipe.KvsAll { // a step may contain queries of any relation
 		n.querySegments, n.relations = n.queries/querySegmentSize, 1
-		if c.Reciprocal {
-			n.relations = max(1, s.groupsOfParts(n.queries, c.MaxAnswers))
-		}
+		n.relationSides = s.groupsOfParts(n.queries, c.MaxAnswers)
 	}
 
 	groups := 1.0 // groups of queries with the same features
-	switch {
-	case depends&model.OnRelation != 0 && c.Negatives == recipe.KvsAll:
-		groups = max(1, s.groupsOfParts(n.queries, c.MaxAnswers))
-	case depends&model.OnRelation != 0:
-		groups = max(1, relationSides)
+	if depends&model.OnRelation != 0 {
+		groups = max(1, n.relationSides)
 	}
 
 	switch sampled := min(c.NegativeCount, s.entities); c.Negatives {

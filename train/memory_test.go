@@ -127,6 +127,9 @@ func TestTrainingMemory(t *testing.T) {
 		job("relation prediction by queries", graphSize{2003, 401, 2048}, 2, func(c *recipe.Recipe) {
 			c.Dim, c.Batch, c.RelationWeight, c.RelationNegatives = 40, 1024, 1, 200
 		}),
+		job("clipped, reciprocal", graphSize{499, 1009, 4096}, 1, func(c *recipe.Recipe) {
+			c.Model, c.Optimiser, c.Dim, c.Batch, c.Reciprocal, c.Clip = "rescal", recipe.SGD, 64, 4096, true, 1
+		}),
 		job("conve", graphSize{499, 11, 4096}, 2, func(c *recipe.Recipe) {
 			c.Model, c.Dim, c.Batch, c.Reciprocal = "conve", 200, 1024, true
 			c.Negatives, c.NegativeCount = recipe.SharedNegatives, 64
