@@ -14,7 +14,8 @@ import (
 // Write writes the comparison in a format. Text and Markdown show the checkpoints and, for each
 // comparison, the differences for all queries and for the groups of each key, and the queries that
 // changed most. LaTeX shows the last selection of sides: a row for each checkpoint, for each
-// comparison and for each group. CSV has a line for each difference.
+// comparison and for each group. CSV has a line for each difference. A comparison without checkpoints
+// has no tables.
 func (r *ComparisonReport) Write(w io.Writer, f Format, o TableOptions) error {
 	switch f {
 	case JSON:
@@ -24,6 +25,9 @@ func (r *ComparisonReport) Write(w io.Writer, f Format, o TableOptions) error {
 	}
 	if err := o.check(); err != nil {
 		return err
+	}
+	if len(r.Checkpoints) == 0 {
+		return nil
 	}
 	var tables []*text.Table
 	if f == LaTeX {
@@ -265,8 +269,8 @@ func (r *ComparisonReport) explanation(o TableOptions) []string {
 // them.
 func (r *ComparisonReport) writeCSV(w io.Writer) error {
 	var rows [][]string
-	tolerance := r.Checkpoints[0].Tolerance // all ranks have the same
 	for _, c := range r.Comparisons {
+		tolerance := r.Checkpoints[0].Tolerance // all ranks have the same
 		for _, of := range slices.Concat(c.Whole, c.Groups) {
 			for _, m := range of.Metrics {
 				rows = append(rows, []string{

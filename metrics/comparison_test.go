@@ -192,6 +192,14 @@ func TestComparisonReadsBack(t *testing.T) {
 		`the comparison has schema "mquine.eval/2", but this mquine reads mquine.compare/2 and mquine.compare/1`)
 }
 
+// A comparison without checkpoints, such as one read from an empty report, has no tables.
+func TestComparisonWithoutCheckpoints(t *testing.T) {
+	for _, f := range []Format{PlainText, Markdown, LaTeX} {
+		assert.Empty(t, write(t, &ComparisonReport{}, f, TableOptions{Explain: true}), f)
+	}
+	assert.Regexp(t, `^data,split,.*\n$`, write(t, &ComparisonReport{}, CSV, TableOptions{}))
+}
+
 // A name cannot break out of its line, its cell or the comment above a LaTeX table.
 func TestComparisonOfHostileNames(t *testing.T) {
 	const name = "[x](y)\n\\input{x}\x1b|"
