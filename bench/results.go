@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"golang.org/x/perf/benchfmt"
+	"golang.org/x/perf/benchunit"
 
 	"github.com/mquine/mquine/internal/compressed"
 	"github.com/mquine/mquine/internal/text"
@@ -96,7 +97,8 @@ func newResult(record *benchfmt.Result) Result {
 		}
 	}
 	for _, v := range record.Values {
-		r.Values[v.Unit] = v.Value
+		value, unit := benchunit.Tidy(v.Value, v.Unit) // the reader keeps the units of 0 and Inf
+		r.Values[unit] = value
 	}
 	return r
 }

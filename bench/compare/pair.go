@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os/exec"
 	"regexp"
+	"runtime"
 	"slices"
 	"strings"
 	"time"
@@ -44,8 +45,8 @@ type Runs struct {
 // Interleave runs the benchmarks that two binaries have in common, alternating between the
 // binaries. The base runs as two series, which differ only by noise; the second one is the control.
 // A round of a benchmark has several passes. Each pass runs every series in a new process, so the
-// placement of data in memory is part of the noise. The order changes from pass to pass, so every
-// series runs first, second and last equally often.
+// placement of data in memory is part of the noise. The order changes from pass to pass of a
+// benchmark: in six passes, over one or more rounds, every series runs first, second and last twice.
 //
 // Before the rounds, Interleave runs every benchmark once. It returns an error if the binaries have
 // no selected benchmark, or none with o.Metric, in common.
@@ -78,7 +79,6 @@ func Interleave(ctx context.Context, base, head Binary, o PairOptions) (*Runs, e
 	}
 	benchtime := (o.Time / time.Duration(o.Passes)).String()
 	orders := [][]int{{0, 1, 2}, {2, 1, 0}, {1, 2, 0}, {0, 2, 1}, {2, 0, 1}, {1, 0, 2}}
-	pass := 0
 	for round := 1; round <= o.Rounds; round++ {
 		for _, s := range series {
 			fmt.Fprintf(s.text, "# round: %d\n", round)
@@ -87,8 +87,8 @@ func Interleave(ctx context.Context, base, head Binary, o PairOptions) (*Runs, e
 			if o.Progress != nil {
 				o.Progress((round-1)*len(list)+i, o.Rounds*len(list), name)
 			}
-			for range o.Passes {
-				for _, which := range orders[pass%len(orders)] {
+			for pass := range o.Passes {
+				for _, which := range orders[(i+(round-1)*o.Passes+pass)%len(orders)] {
 					s := series[which]
 					text, results, err := s.binary.run(ctx, exactly(name), benchtime, o.Short)
 					if err != nil {
@@ -100,7 +100,6 @@ func Interleave(ctx context.Context, base, head Binary, o PairOptions) (*Runs, e
 					*s.results = append(*s.results, results...)
 					s.text.Write(text)
 				}
-				pass++
 			}
 		}
 	}
@@ -118,8 +117,9 @@ func (o PairOptions) once(ctx context.Context, b Binary) ([]bench.Result, error)
 func (b Binary) run(
 	ctx context.Context, match, benchtime string, short bool,
 ) (text []byte, results []bench.Result, err error) {
+	threads := runtime.GOMAXPROCS(0)
 	cmd := exec.CommandContext(ctx, b.Path, "-test.run=^$", "-test.bench="+match, "-test.benchtime="+benchtime,
-		fmt.Sprintf("-test.short=%t", short), "-test.timeout=0")
+		fmt.Sprintf("-test.short=%t", short), fmt.Sprintf("-test.cpu=%d", threads), "-test.timeout=0")
 	cmd.Dir = b.Dir
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr
@@ -133,6 +133,10 @@ func (b Binary) run(
 			message = message[at:]
 		}
 		return nil, nil, fmt.Errorf("benchmark %s: %w: %s", match, err, message)
+	}
+	if threads == 1 {
+		// A number at the end of a name then belongs to the name.
+		text = append([]byte("threads: 1\n"), text...)
 	}
 	results, err = bench.ParseResults(bytes.NewReader(text), b.Path)
 	if err == nil && len(results) == 0 {

@@ -6,7 +6,9 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -108,6 +110,68 @@ func TestInterleave(t *testing.T) {
 	o.Bench = "Nothing"
 	_, err = Interleave(t.Context(), head, head, o)
 	require.ErrorContains(t, err, "no benchmark matches Nothing")
+}
+
+// Every benchmark runs head first, second and last equally often, even with one pass per round. On one
+// thread, a number at the end of a name belongs to the name.
+func TestInterleaveOrder(t *testing.T) {
+	newRepository(t)
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
+	const code = `package work
+
+import (
+	"fmt"
+	"os"
+	"testing"
+)
+
+func BenchmarkSize(b *testing.B) {
+	for _, name := range []string{"of-16", "of-32", "of"} {
+		b.Run(name, func(b *testing.B) {
+			log, err := os.OpenFile(os.Getenv("LOG"), os.O_APPEND|os.O_WRONLY, 0)
+			if err != nil {
+				b.Fatal(err)
+			}
+			if _, err := fmt.Fprintln(log, name, os.Args[0], os.Getpid()); err != nil {
+				b.Fatal(err)
+			}
+			log.Close()
+		})
+	}
+}
+`
+	require.NoError(t, os.WriteFile("bench/work_test.go", []byte(code), 0o666))
+	log := filepath.Join(t.TempDir(), "log")
+	t.Setenv("LOG", log)
+	dir := t.TempDir()
+	base, _, err := Build(t.Context(), "", "bench", dir, "base")
+	require.NoError(t, err)
+	head, _, err := Build(t.Context(), "", "bench", dir, "head")
+	require.NoError(t, err)
+	o := PairOptions{Bench: ".", Rounds: 6, Passes: 1, Time: time.Nanosecond}
+	o.Progress = func(done, _ int, _ string) {
+		if done == 0 { // after the first run of each benchmark
+			require.NoError(t, os.WriteFile(log, nil, 0o666))
+		}
+	}
+	require.NoError(t, os.WriteFile(log, nil, 0o666))
+	runs, err := Interleave(t.Context(), base, head, o)
+	require.NoError(t, err)
+	require.Len(t, runs.Head, 18)
+	text, err := os.ReadFile(log)
+	require.NoError(t, err)
+	processes := slices.Compact(strings.Split(strings.TrimSpace(string(text)), "\n")) // each can write more than once
+	require.Len(t, processes, 54)
+	counts := map[string][3]int{}
+	for i, line := range processes {
+		if process := strings.Fields(line); process[1] == head.Path {
+			places := counts[process[0]]
+			places[i%3]++
+			counts[process[0]] = places
+		}
+	}
+	assert.Equal(t, map[string][3]int{"of-16": {2, 2, 2}, "of-32": {2, 2, 2}, "of": {2, 2, 2}}, counts)
+	assert.Equal(t, "Size/of-16", runs.Head[0].Name)
 }
 
 func TestBuildErrors(t *testing.T) {

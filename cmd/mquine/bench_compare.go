@@ -124,7 +124,7 @@ func (c comparing) print(cmd *cobra.Command, base, head, control []bench.Result)
 	}
 	how := "medians of unpaired results"
 	if n := rows[0].Rounds; n > 0 {
-		how = fmt.Sprintf("medians over %d rounds", n)
+		how = "medians over " + text.Plural(n, "round")
 	}
 	fmt.Fprintf(&notes, "\n%d faster, %d slower, %d same, %d inconclusive\n",
 		count[compare.Faster], count[compare.Slower], count[compare.Same], count[compare.Inconclusive])

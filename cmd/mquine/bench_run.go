@@ -62,7 +62,7 @@ func runBenchmarks(cmd *cobra.Command, o bench.Options, results string) error {
 	if results != "" {
 		if machine.Commit == "" {
 			return errors.New("cannot keep the results: this build does not know its commit; " +
-				"run go build ./cmd/mquine in the repository")
+				"run go build -buildvcs=true ./cmd/mquine in the repository")
 		}
 		name := fmt.Sprintf("%s-%.12s.txt", time.Now().UTC().Format("20060102T150405Z"), machine.Commit)
 		path = filepath.Join(results, machine.Class(), name)
@@ -79,6 +79,10 @@ func runBenchmarks(cmd *cobra.Command, o bench.Options, results string) error {
 	out := io.MultiWriter(clearing{progress.meter, cmd.OutOrStdout()}, &kept)
 	err = bench.Run(cmd.Context(), out, machine, o)
 	progress.meter.clear()
+	if err != nil && path != "" {
+		_ = os.Remove(filepath.Dir(path)) // only empty folders
+		_ = os.Remove(results)
+	}
 	if err != nil || path == "" {
 		return err
 	}

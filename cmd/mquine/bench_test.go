@@ -155,6 +155,10 @@ func TestBenchRun(t *testing.T) {
 		assert.Empty(t, files)
 		return
 	}
+	unused := filepath.Join(t.TempDir(), "unused")
+	mquine(t, "bench", "run", "--bench", "nothing", "--results", unused).requireSentence(t, exitFailed,
+		"no benchmark has a name that matches")
+	assert.NoDirExists(t, unused)
 	require.Zero(t, o.status, o.stderr)
 	require.Len(t, files, 1)
 	kept, err := os.ReadFile(files[0])
