@@ -22,6 +22,7 @@ func TestOptionsAreChecked(t *testing.T) {
 		noSides  = "Sides(4) is not a selection of sides: choose tail, head, both or relation"
 		noFilter = "Filter(3) is not a filter: choose none, train or all"
 		noTies   = "Ties(4) is not a tie rule: choose optimistic, pessimistic, realistic or rounded"
+		noUnit   = "Clustering(4) is not a unit for intervals: choose triple, query, entity or relation"
 		noHits   = "the cut-off 0 of Hits@k is not a rank: choose at least 1"
 	)
 	for want, o := range map[string]SummaryOptions{
@@ -29,6 +30,7 @@ func TestOptionsAreChecked(t *testing.T) {
 		noSides:  {Sides: 4, Filters: all},
 		noFilter: {Filters: []rank.Filter{rank.None, 3}},
 		noTies:   {Filters: all, Ties: []rank.Ties{4}},
+		noUnit:   {Filters: all, CIBy: 4},
 		noHits:   {Filters: all, Hits: []int{0}},
 	} {
 		_, _, err := Summarize(t.Context(), ranks, o)
@@ -40,6 +42,7 @@ func TestOptionsAreChecked(t *testing.T) {
 		noSides:  {Sides: 4},
 		noFilter: {Filter: 3},
 		noTies:   {Ties: 4},
+		noUnit:   {CIBy: 4},
 		noHits:   {Hits: []int{0}},
 		"the cut-off 10 of Hits@k occurs twice: give it once": {Hits: []int{10, 10}},
 	} {

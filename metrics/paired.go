@@ -43,7 +43,7 @@ func (o CompareOptions) check() error {
 		return fmt.Errorf("cannot list %d changed queries: choose at least 0", o.Changed)
 	}
 	return cmp.Or(checkSides(o.Sides), checkFilters([]rank.Filter{o.Filter}), checkTies([]rank.Ties{o.Ties}),
-		checkHits(o.Hits))
+		checkHits(o.Hits), checkClustering(o.CIBy))
 }
 
 // Comparison compares the ranks of a checkpoint with the ranks of a base for the same queries.

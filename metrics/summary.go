@@ -38,7 +38,9 @@ func (o SummaryOptions) ties() []rank.Ties {
 
 // check returns an error if Summarize cannot use the options.
 func (o SummaryOptions) check() error {
-	if err := cmp.Or(checkHits(o.Hits), checkSides(o.Sides), checkFilters(o.Filters), checkTies(o.Ties)); err != nil {
+	err := cmp.Or(checkHits(o.Hits), checkSides(o.Sides), checkFilters(o.Filters), checkTies(o.Ties),
+		checkClustering(o.CIBy))
+	if err != nil {
 		return err
 	}
 	if len(o.Filters) == 0 {
@@ -121,6 +123,14 @@ func checkTies(rules []rank.Ties) error {
 		if t >= rank.NumTies {
 			return fmt.Errorf("%v is not a tie rule: choose optimistic, pessimistic, realistic or rounded", t)
 		}
+	}
+	return nil
+}
+
+// checkClustering returns an error if the unit of the intervals is unknown.
+func checkClustering(c Clustering) error {
+	if int(c) >= len(clusteringNames) {
+		return fmt.Errorf("%v is not a unit for intervals: choose triple, query, entity or relation", c)
 	}
 	return nil
 }

@@ -154,6 +154,9 @@ func (d *Discovery) check(c model.Config) error {
 		return fmt.Errorf("rank: Discover asks for entities, not on the %v side: set Side to kg.Tail or kg.Head",
 			d.Side)
 	}
+	if int(d.Scope) >= len(scopeNames) {
+		return fmt.Errorf("rank: %v is not a scope: choose PerQuery, PerRelation or PerGraph", d.Scope)
+	}
 	seen := map[int32]bool{}
 	for _, r := range d.Relations {
 		if r < 0 || int(r) >= c.Relations {

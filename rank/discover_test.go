@@ -467,6 +467,7 @@ func TestDiscoverErrors(t *testing.T) {
 		{Discovery{K: 1, Relations: []int32{2}}, "relation 2 is outside the model's 2"},
 		{Discovery{K: 1, Relations: []int32{0, 1, 0}}, "Discover got relation 0 twice: give distinct relations"},
 		{Discovery{K: 1, Relations: []int32{0}, Side: kg.Relation}, "not on the relation side: set Side to kg.Tail or"},
+		{Discovery{K: 1, Relations: []int32{0}, Scope: 3}, "Scope(3) is not a scope: choose PerQuery, PerRelation or"},
 		{Discovery{K: 1, Relations: []int32{1}},
 			"nothing to discover, because no relation has a candidate on the head side"},
 		{Discovery{K: 1, Relations: []int32{0}}, "the disk is full"},

@@ -108,6 +108,9 @@ func (d *Sampling) check(o Options) error {
 	if d.Negatives < 1 {
 		return fmt.Errorf("rank: cannot draw %d candidates: draw at least 1", d.Negatives)
 	}
+	if d.Filter >= NumFilters {
+		return fmt.Errorf("rank: %v is not a filter: choose None, Train or All", d.Filter)
+	}
 	for _, side := range o.Sides {
 		if side != kg.Tail && side != kg.Head {
 			return fmt.Errorf("rank: Draw draws entities for queries, but not on the %v side: set Sides to kg.Tail, "+

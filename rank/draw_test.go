@@ -138,6 +138,7 @@ func TestDrawErrors(t *testing.T) {
 		"not on the relation side: set Sides to kg": func(r *request) { r.Sides = []kg.Side{kg.Relation} },
 		"or the relations of Options.Among":         func(r *request) { r.Among = NewCandidates(1) },
 		"7 to 60 are not among the 60 entities":     func(r *request) { r.Among = outside },
+		"Filter(3) is not a filter: choose None,":   func(r *request) { r.Filter = NumFilters },
 		"triple {60 0 1} is outside":                func(r *request) { r.triples[0] = kg.Triple{Head: 60, Tail: 1} },
 		"triple {1 0 -1} is outside":                func(r *request) { r.triples[0] = kg.Triple{Head: 1, Tail: -1} },
 		"triple {1 -1 1} is outside": func(r *request) {

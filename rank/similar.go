@@ -149,6 +149,9 @@ func similar(
 	if o, err = o.withDefaults(); err != nil {
 		return nil, err
 	}
+	if int(measure) >= len(similarityNames) {
+		return nil, fmt.Errorf("rank: %v is not a measure: choose Cosine, DotProduct or Compared", measure)
+	}
 	if k < 1 {
 		return nil, fmt.Errorf("rank: cannot list %d neighbours: ask for at least 1", k)
 	}

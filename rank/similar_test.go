@@ -147,6 +147,10 @@ func TestSimilarOnAllTiers(t *testing.T) {
 	require.ErrorContains(t, err, "outside")
 	_, err = SimilarEntities(t.Context(), m, ids, Cosine, 0, Options{})
 	require.ErrorContains(t, err, "at least 1")
+	_, err = SimilarEntities(t.Context(), m, ids, 3, 6, Options{})
+	require.ErrorContains(t, err, "Similarity(3) is not a measure: choose Cosine, ")
+	_, err = SimilarRelations(t.Context(), m, []int32{0}, 3, 6, Options{})
+	require.ErrorContains(t, err, "is not a measure")
 }
 
 // TestSimilarTies checks that equal vectors are in the order of their identifiers, and that a

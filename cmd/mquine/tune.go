@@ -191,11 +191,6 @@ func (t *tuning) run(ctx context.Context, cmd *cobra.Command, log io.Writer) (er
 		return err
 	}
 	dir := t.resume
-	if dir != "" && cmd.Flags().Changed("trials") {
-		if err := search.Extend(ctx, dir, t.plan.Trials); err != nil {
-			return err
-		}
-	}
 	if dir == "" {
 		if dir, err = t.create(ctx, log, backend); err != nil {
 			return err
@@ -207,9 +202,15 @@ func (t *tuning) run(ctx context.Context, cmd *cobra.Command, log io.Writer) (er
 		}
 	}()
 	show, reading := &tuningLog{meter: newMeter(log), log: log}, newMeter(log)
-	folder, err := search.Open(ctx, dir, train.Machine{
+	machine := train.Machine{
 		Backend: backend, Threads: t.threads, Progress: show.step, Reading: reading.reading("the data set"),
-	})
+	}
+	var folder *search.Folder
+	if t.resume != "" && cmd.Flags().Changed("trials") {
+		folder, err = search.Extend(ctx, dir, t.plan.Trials, machine)
+	} else {
+		folder, err = search.Open(ctx, dir, machine)
+	}
 	reading.clear()
 	if err != nil {
 		return err

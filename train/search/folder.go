@@ -96,6 +96,14 @@ func Create(dir string, g *kg.Graph, s *Space, p Plan) error {
 		return err
 	}
 	s.triples, p.SameTrial = len(g.Splits[kg.Train]), sameTrial
+	p.Fingerprint = run.FingerprintOf(g)
+	plan, err := p.yaml()
+	if err != nil {
+		return err
+	}
+	if err := new(Plan).read(bytes.NewReader(plan), run.SearchFile); err != nil { // as Open reads it
+		return err
+	}
 	job, _, err := newScheduler(s, &p, rungs).next()
 	if err != nil {
 		return err
@@ -106,18 +114,27 @@ func Create(dir string, g *kg.Graph, s *Space, p Plan) error {
 	if err := job.Recipe.CheckData(g); err != nil {
 		return err
 	}
-	p.Fingerprint = run.FingerprintOf(g)
-	plan, err := p.yaml()
-	if err != nil {
-		return err
-	}
 	return workdir.Create(dir, map[string][]byte{run.SearchFile: plan, spaceName: s.YAML()})
 }
 
 // Open opens the search in a folder and locks the folder until Close.
 func Open(ctx context.Context, dir string, m train.Machine) (*Folder, error) {
+	return openWith(ctx, dir, 0, m)
+}
+
+// Extend opens the search in a folder like Open, and raises its largest number of trials, so a complete
+// search can continue. It returns an error, and the search does not change, if the search has a larger
+// number or no limit, or if Open fails. A complete search has promoted up to a third of the trials at a
+// rung, rounded up, so an extended search may promote trials that it would not have promoted with the
+// larger number from the start.
+func Extend(ctx context.Context, dir string, trials int, m train.Machine) (*Folder, error) {
+	return openWith(ctx, dir, trials, m)
+}
+
+// openWith opens a folder, with a larger number of trials if trials is not 0.
+func openWith(ctx context.Context, dir string, trials int, m train.Machine) (*Folder, error) {
 	f := &Folder{Dir: filepath.Clean(dir), machine: m}
-	if err := f.open(ctx); err != nil {
+	if err := f.open(ctx, trials); err != nil {
 		return nil, errors.Join(err, f.Close())
 	}
 	return f, nil
@@ -148,36 +165,29 @@ func (f *Folder) lockPlan(ctx context.Context) error {
 	return f.Plan.read(bytes.NewReader(plan), f.path(run.SearchFile))
 }
 
-// Extend raises the largest number of trials of the search in a folder, so Open can continue a complete
-// search. It returns an error if the search has a larger number or no limit. A complete search has
-// promoted up to a third of the trials at a rung, rounded up, so an extended search may promote trials
-// that it would not have promoted with the larger number from the start.
-func Extend(ctx context.Context, dir string, trials int) (err error) {
-	f := &Folder{Dir: filepath.Clean(dir)}
-	defer func() { err = errors.Join(err, f.Close()) }()
-	if err := f.lockPlan(ctx); err != nil {
-		return err
-	}
+// extend raises the largest number of trials in the plan.
+func (f *Folder) extend(trials int) error {
 	switch former := f.Plan.Trials; {
 	case former == 0:
 		return fmt.Errorf("the search in %s has no limit on its trials: continue it without --trials", f.Dir)
 	case trials < former:
 		return fmt.Errorf("the search in %s has up to %s: give a larger number to --trials", f.Dir,
 			text.Plural(former, "trial"))
-	case trials == former:
-		return nil
 	}
 	f.Plan.Trials = trials
-	plan, err := f.Plan.yaml()
-	if err != nil {
-		return err
-	}
-	return atomicfile.WriteBytes(f.path(run.SearchFile), plan)
+	return nil
 }
 
-func (f *Folder) open(ctx context.Context) error {
+// open opens the folder. If trials is not 0, it raises the largest number of trials.
+func (f *Folder) open(ctx context.Context, trials int) error {
 	if err := f.lockPlan(ctx); err != nil {
 		return err
+	}
+	former := f.Plan.Trials
+	if trials != 0 {
+		if err := f.extend(trials); err != nil {
+			return err
+		}
 	}
 	file, err := input.Open(ctx, f.path(spaceName))
 	if err != nil {
@@ -201,7 +211,14 @@ func (f *Folder) open(ctx context.Context) error {
 	f.Space.triples = len(f.Graph.Splits[kg.Train])
 	f.scheduler = newScheduler(f.Space, &f.Plan, f.Rungs)
 	atomicfile.Sweep(f.Dir)
-	return f.replay(ctx)
+	if err := f.replay(ctx); err != nil || f.Plan.Trials == former {
+		return err
+	}
+	plan, err := f.Plan.yaml()
+	if err != nil {
+		return err
+	}
+	return atomicfile.WriteBytes(f.path(run.SearchFile), plan)
 }
 
 // replay reports the results in trials.jsonl to the search again.

@@ -75,12 +75,12 @@ func TestExtend(t *testing.T) {
 	four := Plan{Seed: 3, Rungs: 2, Trials: 4}
 	dir := createFolder(t, resumeSpace, four)
 	require.NoError(t, goOn(t, dir))
-	require.NoError(t, Extend(t.Context(), dir, 4))
+	require.NoError(t, extend(t, dir, 4))
 	before := withoutTime(t, dir)
 	require.NoError(t, goOn(t, dir))
 	assert.Equal(t, before, withoutTime(t, dir))
 	for trials := 5; trials <= 7; trials++ {
-		require.NoError(t, Extend(t.Context(), dir, trials))
+		require.NoError(t, extend(t, dir, trials))
 		require.NoError(t, goOn(t, dir))
 		require.NoError(t, goOn(t, dir))
 	}
@@ -98,11 +98,41 @@ func TestExtend(t *testing.T) {
 	}
 	assert.Equal(t, 7, strings.Count(after, `"epochs":2,`))
 
-	assert.EqualError(t, Extend(t.Context(), dir, 6),
+	assert.EqualError(t, extend(t, dir, 6),
 		"the search in "+dir+" has up to 7 trials: give a larger number to --trials")
 	endless := createFolder(t, resumeSpace, Plan{Seed: 3, Rungs: 2})
-	assert.EqualError(t, Extend(t.Context(), endless, 6),
+	assert.EqualError(t, extend(t, endless, 6),
 		"the search in "+endless+" has no limit on its trials: continue it without --trials")
+}
+
+// extend extends a search and closes it.
+func extend(t *testing.T, dir string, trials int) error {
+	t.Helper()
+	f, err := Extend(t.Context(), dir, trials, machineOf(t, 1))
+	if err != nil {
+		return err
+	}
+	return f.Close()
+}
+
+// A search that cannot continue is not extended.
+func TestExtendChangesNothingInVain(t *testing.T) {
+	dir := createFolder(t, resumeSpace, Plan{Seed: 3, Rungs: 2, Trials: 4})
+	require.NoError(t, goOn(t, dir))
+	plan, space := filepath.Join(dir, run.SearchFile), filepath.Join(dir, spaceName)
+	before, err := os.ReadFile(plan)
+	require.NoError(t, err)
+	undo := traintest.Change(t, space, "\nseed: 1\n", "\nseed: {choice: [1, 2]}\n")
+	require.ErrorContains(t, extend(t, dir, 5), "trials.jsonl:1: ")
+	after, err := os.ReadFile(plan)
+	require.NoError(t, err)
+	assert.Equal(t, string(before), string(after))
+
+	undo()
+	require.NoError(t, extend(t, dir, 5))
+	after, err = os.ReadFile(plan)
+	require.NoError(t, err)
+	assert.Contains(t, string(after), "trials: 5\n")
 }
 
 // The plan is read while the folder is locked, so Extend cannot replace it in between.

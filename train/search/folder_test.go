@@ -8,6 +8,7 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -185,6 +186,22 @@ func TestCreateNeedsValidation(t *testing.T) {
 		err = Create(filepath.Join(t.TempDir(), "search"), traintest.OpenGraph(t, data), s, Plan{Data: data, Rungs: 1})
 		assert.EqualError(t, err, "data set "+filepath.Base(data)+" has no validation triples, but the search "+
 			"compares trials on the validation split: use a data set with this split (\"mquine data split\" makes one)")
+	}
+}
+
+// A plan that Open would refuse is refused before the folder exists.
+func TestCreateChecksThePlan(t *testing.T) {
+	data := traintest.FamiliesFolder(t)
+	dir := filepath.Join(t.TempDir(), "search")
+	for want, p := range map[string]Plan{
+		`data "": must be the name of a data set`:      {Rungs: 1},
+		`rungs "-3": must be a whole number from 0 to`: {Data: data, Rungs: -3},
+		`trials "-1": must be a whole number from`:     {Data: data, Rungs: 1, Trials: -1},
+		`budget "-1s": must be a time such as`:         {Data: data, Rungs: 1, Budget: -time.Second},
+	} {
+		err := Create(dir, traintest.OpenGraph(t, data), space(t, resumeSpace), p)
+		assert.ErrorContains(t, err, want)
+		assert.NoDirExists(t, dir)
 	}
 }
 
