@@ -9,7 +9,9 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -65,12 +67,18 @@ func (r recorder) run(t *testing.T, options ...string) outcome {
 	return r.script(t, append([]string{"families", "run", "small"}, options...)...)
 }
 
-// script runs the script.
-func (r recorder) script(t *testing.T, args ...string) outcome {
-	t.Helper()
+// command returns the script as a command.
+func (r recorder) command(args ...string) *exec.Cmd {
 	cmd := exec.Command(r.python, append([]string{r.path("scripts/record-run")}, args...)...)
 	cmd.Dir = r.dir
 	cmd.Env = append(os.Environ(), asCommand+"=1", "MQUINE_DATA="+r.data)
+	return cmd
+}
+
+// script runs the script.
+func (r recorder) script(t *testing.T, args ...string) outcome {
+	t.Helper()
+	cmd := r.command(args...)
 	var stdout, stderr bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
 	_ = cmd.Run() // the status tells
@@ -89,6 +97,24 @@ func (r recorder) record(t *testing.T, options ...string) (got runRecord, stderr
 	require.Zero(t, o.status, o.stderr)
 	require.NoError(t, json.Unmarshal([]byte(o.stdout), &got), o.stdout)
 	return got, o.stderr
+}
+
+// SIGTERM to the script also ends the training.
+func TestRecordRunEndsWithItsTraining(t *testing.T) {
+	r := newRecorder(t)
+	r.commit(t)
+	cmd := r.command("families", "run", "small", "--dim", "4", "--batch", "256", "--epochs", "1000000")
+	var stderr bytes.Buffer
+	cmd.Stderr, cmd.WaitDelay = &stderr, 10*time.Second
+	require.NoError(t, cmd.Start())
+	require.Eventually(t, func() bool {
+		_, err := os.Stat(r.path("runs/families/run/log.jsonl"))
+		return err == nil
+	}, 5*time.Minute, 10*time.Millisecond)
+	require.NoError(t, cmd.Process.Signal(syscall.SIGTERM))
+	_ = cmd.Wait() // the status tells
+	assert.Equal(t, 143, cmd.ProcessState.ExitCode(), stderr.String())
+	assert.Contains(t, stderr.String(), "mquine train: interrupted; to continue: ")
 }
 
 // A record states the options, the commit and the date of the training. A later call of the script
