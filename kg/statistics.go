@@ -58,8 +58,9 @@ type TrainingStatistics struct {
 	Degrees    Degrees          `json:"degrees"`
 }
 
-// Degrees describes how heads and tails of the training triples are distributed over the entities.
-// The degree of an entity is the number of times that it is a head or a tail; a loop counts twice.
+// Degrees describes how heads and tails of the distinct training triples are distributed over the
+// entities. The degree of an entity is the number of times that it is a head or a tail; a loop counts
+// twice.
 type Degrees struct {
 	Max    int     `json:"max"`
 	Median float64 `json:"median"`
@@ -110,7 +111,7 @@ func describe(g *Graph, x *Index) Statistics {
 		UnseenEntities:  countFalse(entities),
 		UnseenRelations: countFalse(relations),
 		Categories:      make(map[Category]int),
-		Degrees:         describeDegrees(degrees(g.Splits[Train], len(entities))),
+		Degrees:         describeDegrees(x.degrees(Train)),
 	}
 	for _, c := range categories {
 		stats.Training.Categories[c]++
@@ -149,11 +150,16 @@ func (a adjacency) queries(s Split) int {
 	return n
 }
 
-func degrees(triples []Triple, entities int) []int {
+// degrees returns how many times each entity is the head or the tail of a distinct triple of a split.
+func (x *Index) degrees(s Split) []int {
+	entities, _ := x.Sizes()
 	d := make([]int, entities)
-	for _, t := range triples {
-		d[t.Head]++
-		d[t.Tail]++
+	for _, a := range x.sides {
+		for entity := range d {
+			for row := a.rowStart[entity]; row < a.rowStart[entity+1]; row++ {
+				d[entity] += countIn(a.answers(int(row)), s)
+			}
+		}
 	}
 	return d
 }
