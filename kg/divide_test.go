@@ -255,10 +255,11 @@ func TestOpenTriples(t *testing.T) {
 	dir := writeFolder(t, map[string]string{
 		"all.tsv": tabbed, "plain": tabbed, "all.txt.gz": tabbed, "all.csv.zst": tabbed,
 		"all.nt.gz": "<a:a> <a:r> <a:b> .\n<a:b> <a:r> <a:a> .\n",
+		"ALL.NT":    "<a:a> <a:r> <a:b> .\n<a:b> <a:r> <a:a> .\n",
 		"empty.tsv": "", "bad.tsv": "a\tr\tb\na,r,b\n",
 		"gzip.tsv": string(compressedText(t, "a.gz", tabbed)), "zstd.nt": string(compressedText(t, "a.zst", tabbed)),
 	})
-	for _, name := range []string{"all.tsv", "plain", "all.txt.gz", "all.csv.zst", "all.nt.gz"} {
+	for _, name := range []string{"all.tsv", "plain", "all.txt.gz", "all.csv.zst", "all.nt.gz", "ALL.NT"} {
 		var last OpenProgress
 		g, err := OpenTriples(t.Context(), filepath.Join(dir, name), ReportProgress(func(p OpenProgress) { last = p }))
 		require.NoError(t, err)

@@ -3,10 +3,7 @@ package kg
 import (
 	"context"
 	"fmt"
-	"path/filepath"
-	"strings"
 
-	"github.com/mquine/mquine/internal/compressed"
 	"github.com/mquine/mquine/internal/input"
 	"github.com/mquine/mquine/internal/text"
 )
@@ -64,7 +61,7 @@ func ReadNegatives(ctx context.Context, g *Graph, s Split) ([]Triple, error) {
 		return nil
 	}
 	read := readTriples
-	if strings.HasSuffix(filepath.Base(compressed.Trim(path)), ".nt") {
+	if isNTriples(path) {
 		read = readNTriples
 	}
 	if err := newOpening().readFile(ctx, path, func(l *lines) error { return read(l, add) }); err != nil {

@@ -5,11 +5,20 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"unicode"
 	"unicode/utf8"
+
+	"github.com/mquine/mquine/internal/compressed"
 )
+
+// isNTriples reports whether the name of a file says that it is an N-Triples document. As in the name
+// of a compressed file, case does not matter.
+func isNTriples(path string) bool {
+	return strings.EqualFold(filepath.Ext(compressed.Trim(path)), ".nt")
+}
 
 // readNTriples calls the function add with the labels of each statement of an N-Triples document
 // (W3C Recommendation of 25 February 2014). Equal terms have equal labels, however they are

@@ -4,9 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"path/filepath"
 
-	"github.com/mquine/mquine/internal/compressed"
 	"github.com/mquine/mquine/internal/text"
 )
 
@@ -85,7 +83,7 @@ func (o opening) readTripleFile(
 		switch {
 		case o.layout != nil:
 			return o.layout.readTriples(l, &table)
-		case filepath.Ext(compressed.Trim(path)) == ".nt":
+		case isNTriples(path):
 			return readNTriples(l, table.add)
 		}
 		return readTriples(l, table.add)

@@ -207,6 +207,10 @@ func readListed(l *lines) (*Vocabulary, error) {
 		if first, known := v.lookup(line); known {
 			return nil, l.errorf("duplicate label %.200q, first on line %d: remove one of the lines", line, first+1)
 		}
+		if bytes.IndexByte(line, '\t') >= 0 {
+			return nil, l.errorf("a tab in a vocabulary that has one label per line: give the file the ending .tsv " +
+				"if its lines are an identifier, a tab and a label, or remove it if it is not a vocabulary")
+		}
 		if err := checkLabel(line); err != nil {
 			return nil, l.errorf("%w", err)
 		}

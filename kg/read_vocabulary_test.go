@@ -83,7 +83,8 @@ func TestReadVocabularyRejectsMalformedFiles(t *testing.T) {
 	for text, want := range map[string]string{
 		"a\nb\na\n": `entities.txt:3: duplicate label "a", first on line 1`,
 		"a\n\nb\n":  "entities.txt:2: blank line",
-		"a\nb\tc\n": "entities.txt:2: label contains a tab: remove it, or write a space instead",
+		"a\nb\tc\n": "entities.txt:2: a tab in a vocabulary that has one label per line: give the file the " +
+			"ending .tsv if its lines are an identifier, a tab and a label, or remove it if it is not a vocabulary",
 	} {
 		_, err := Open(t.Context(), writeFolder(t, map[string]string{"train.txt": "", "entities.txt": text}))
 		assert.ErrorContains(t, err, want)

@@ -101,10 +101,10 @@ func newDataImportCommand() *cobra.Command {
 The folder must hold at least one of the splits train, valid and test. A split
 is tab-separated text (.txt: head, relation, tail) or N-Triples (.nt), and may
 be compressed (.gz, .zst). If the folder has vocabularies (entities.dict,
-entity_ids.del or entities.tsv, and the same for relations), their identifiers
-are kept. So are false triples for mquine classify (valid_negatives.txt,
-test_negatives.txt), readable labels (labels.tsv) and the record of "mquine data
-split" (split.json).
+entity_ids.del, entities.tsv or entities.txt, and the same for relations), their
+identifiers are kept. So are false triples for mquine classify
+(valid_negatives.txt, test_negatives.txt), readable labels (labels.tsv) and the
+record of "mquine data split" (split.json).
 
 The folder may also be a data set of OpenKE (train2id.txt, valid2id.txt,
 test2id.txt with entity2id.txt and relation2id.txt) or of LibKGE (train.del,

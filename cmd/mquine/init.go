@@ -92,10 +92,13 @@ func (i *initialisation) run(ctx context.Context, out, log io.Writer) error {
 	if err != nil {
 		return err
 	}
-	var test []kg.Triple
-	if i.kind == clusteredKind { // run ranks the test split below
-		if test, err = triplesToRank(g, kg.Test, rank.All); err != nil {
-			return err
+	test := g.Splits[kg.Test]
+	if i.kind == clusteredKind { // it is fitted to all splits and ranks the test split
+		for s := range kg.NumSplits {
+			if !g.Has(s) {
+				return fmt.Errorf("a clustered checkpoint needs the splits train, valid and test, and data set %s has "+
+					"no %v split: choose a data set that has them, or --kind random", g.Name, s)
+			}
 		}
 	}
 	m, err := i.make(ctx, log, g, backend)

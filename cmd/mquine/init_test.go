@@ -126,6 +126,10 @@ func TestInitRefuses(t *testing.T) {
 	init(w.data, w.path("out"), "100000", "random").requireSentence(t, exitFailed, "dimension 100000")
 	untested := copyFolder(t, w.data, without("test.txt"))
 	init(untested, w.path("out"), "4", "clustered").requireSentence(t, exitFailed, "has no test split")
+	untrained := copyFolder(t, w.data, without("train.txt"))
+	o := init(untrained, w.path("out"), "4", "clustered")
+	o.requireSentence(t, exitFailed, "has no train split: choose a data set that has them, or --kind random")
+	assert.NotContains(t, o.stderr, "filter", "init has no filters")
 	init(w.data, filepath.Join(w.data, "test.txt", "out"), "4", "random").requireSentence(t, exitFailed,
 		"not a directory")
 	requireFiles(t, w.dir, "families", "checkpoint")

@@ -119,7 +119,11 @@ func Create(dir string, g *kg.Graph, s *Space, p Plan) error {
 
 // Open opens the search in a folder and locks the folder until Close.
 func Open(ctx context.Context, dir string, m train.Machine) (*Folder, error) {
-	return openWith(ctx, dir, 0, m)
+	f := &Folder{Dir: filepath.Clean(dir), machine: m}
+	if err := f.open(ctx, 0); err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	return f, nil
 }
 
 // Extend opens the search in a folder like Open, and raises its largest number of trials, so a complete
@@ -128,16 +132,23 @@ func Open(ctx context.Context, dir string, m train.Machine) (*Folder, error) {
 // rung, rounded up, so an extended search may promote trials that it would not have promoted with the
 // larger number from the start.
 func Extend(ctx context.Context, dir string, trials int, m train.Machine) (*Folder, error) {
-	return openWith(ctx, dir, trials, m)
+	f := &Folder{Dir: filepath.Clean(dir), machine: m}
+	err := f.open(ctx, trials)
+	if err == nil {
+		err = f.writePlan()
+	}
+	if err := errors.Join(err, f.Close()); err != nil {
+		return nil, err
+	}
+	return Open(ctx, dir, m) // the lock was on the former file of the plan
 }
 
-// openWith opens a folder, with a larger number of trials if trials is not 0.
-func openWith(ctx context.Context, dir string, trials int, m train.Machine) (*Folder, error) {
-	f := &Folder{Dir: filepath.Clean(dir), machine: m}
-	if err := f.open(ctx, trials); err != nil {
-		return nil, errors.Join(err, f.Close())
+func (f *Folder) writePlan() error {
+	plan, err := f.Plan.yaml()
+	if err != nil {
+		return err
 	}
-	return f, nil
+	return atomicfile.WriteBytes(f.path(run.SearchFile), plan)
 }
 
 // Close releases the lock of the folder.
@@ -183,7 +194,6 @@ func (f *Folder) open(ctx context.Context, trials int) error {
 	if err := f.lockPlan(ctx); err != nil {
 		return err
 	}
-	former := f.Plan.Trials
 	if trials != 0 {
 		if err := f.extend(trials); err != nil {
 			return err
@@ -211,14 +221,7 @@ func (f *Folder) open(ctx context.Context, trials int) error {
 	f.Space.triples = len(f.Graph.Splits[kg.Train])
 	f.scheduler = newScheduler(f.Space, &f.Plan, f.Rungs)
 	atomicfile.Sweep(f.Dir)
-	if err := f.replay(ctx); err != nil || f.Plan.Trials == former {
-		return err
-	}
-	plan, err := f.Plan.yaml()
-	if err != nil {
-		return err
-	}
-	return atomicfile.WriteBytes(f.path(run.SearchFile), plan)
+	return f.replay(ctx)
 }
 
 // replay reports the results in trials.jsonl to the search again.
