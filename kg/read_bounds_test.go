@@ -42,16 +42,16 @@ func TestOpenBoundsTheExpansionOfArchives(t *testing.T) {
 		size := int64(len(compressedText(t, name, text)))
 		require.Greater(t, int64(len(text)), ratio*size, "the archive is small enough for this test")
 
-		_, err := Open(t.Context(), dir, lowered(func(l *limits) { l.expanded, l.ratio = int64(len(text)), ratio }))
+		_, err := Open(t.Context(), dir, lowered(func(l *limits) { l.Expanded, l.Ratio = int64(len(text)), ratio }))
 		require.NoError(t, err, "small texts may expand by any factor")
-		_, err = Open(t.Context(), dir, lowered(func(l *limits) { l.expanded, l.ratio = 1, int64(len(text))/size+1 }))
+		_, err = Open(t.Context(), dir, lowered(func(l *limits) { l.Expanded, l.Ratio = 1, int64(len(text))/size+1 }))
 		require.NoError(t, err)
-		_, err = Open(t.Context(), dir, lowered(func(l *limits) { l.expanded, l.ratio = int64(len(text))-1, ratio }))
+		_, err = Open(t.Context(), dir, lowered(func(l *limits) { l.Expanded, l.Ratio = int64(len(text))-1, ratio }))
 		assert.EqualError(t, err, dir+"/"+name+" expands to more than 586 KiB and "+strconv.FormatInt(ratio, 10)+
 			" times its size, which is too much: decompress it yourself if you trust it")
 	}
 
 	dir := writeFolder(t, map[string]string{"train.txt": text})
-	_, err := Open(t.Context(), dir, lowered(func(l *limits) { l.expanded, l.ratio = 1, 1 }))
+	_, err := Open(t.Context(), dir, lowered(func(l *limits) { l.Expanded, l.Ratio = 1, 1 }))
 	assert.NoError(t, err, "a file that is not compressed has no such bound")
 }

@@ -43,7 +43,7 @@ func (o opening) readFile(ctx context.Context, path string, read func(*lines) er
 		return fmt.Errorf("reading %s: %w", path, cmp.Or(ctx.Err(), text.Cause(err)))
 	}
 	defer content.Close()
-	l := newLines(ctx, path, o.bound(content, path, f.Size()))
+	l := newLines(ctx, path, o.Bound(content, path, f.Size()))
 	l.advance = func(lines int64) { o.progress.add(stored.take(), lines) }
 	return read(l)
 }
@@ -121,7 +121,7 @@ func (l *lines) next() ([]byte, error) {
 		return nil, fmt.Errorf("reading %s: %w", l.path, l.ctx.Err())
 	case errors.Is(err, bufio.ErrBufferFull):
 		return nil, l.errorf("line is longer than %s", humanize.IBytes(maxLine))
-	case errors.As(err, new(expansionError)):
+	case errors.As(err, new(compressed.ExpansionError)):
 		return nil, fmt.Errorf("%s %w", l.path, err)
 	case err != io.EOF:
 		return nil, l.errorf("cannot read any further (%w): the file may be damaged or truncated; fetch it again",

@@ -51,7 +51,8 @@ func Trim(path string) string {
 	return path
 }
 
-// Open opens a file, compressed or not. Cancelling the context ends every wait for the file.
+// Open opens a file, compressed or not. Cancelling the context ends every wait for the file. Reading
+// more than DefaultLimits is an ExpansionError.
 func Open(ctx context.Context, path string) (io.ReadCloser, error) {
 	stored, err := input.Open(ctx, path)
 	if err != nil {
@@ -62,16 +63,16 @@ func Open(ctx context.Context, path string) (io.ReadCloser, error) {
 		stored.Close()
 		return nil, cmp.Or(ctx.Err(), err)
 	}
-	return &file{contents, stored}, nil
+	return &file{DefaultLimits.Bound(contents, path, stored.Size()), contents, stored}, nil
 }
 
 // file closes both a decompressor and the file that it reads.
 type file struct {
-	io.ReadCloser
-	stored io.Closer
+	io.Reader
+	contents, stored io.Closer
 }
 
-func (f *file) Close() error { return errors.Join(f.ReadCloser.Close(), f.stored.Close()) }
+func (f *file) Close() error { return errors.Join(f.contents.Close(), f.stored.Close()) }
 
 // ReadFile is like input.ReadFile, but decompresses the file. A compressed file with more than 256
 // MiB of contents is an error.

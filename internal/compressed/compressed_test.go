@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"errors"
 	"io"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -30,6 +32,38 @@ func TestWriteAndRead(t *testing.T) {
 		require.NoError(t, err)
 		require.NoError(t, r.Close())
 		assert.Equal(t, contents, string(got), extension)
+	}
+}
+
+// A small file cannot fill the memory.
+func TestOpenBoundsTheContents(t *testing.T) {
+	for more, isTooLong := range []bool{false, true} {
+		size := DefaultLimits.Expanded + int64(more)
+		path := filepath.Join(t.TempDir(), "a.tsv.zst")
+		var stored bytes.Buffer
+		require.NoError(t, Write(&stored, path, func(w io.Writer) error {
+			zeros := make([]byte, 1<<20)
+			for left := size; left > 0; left -= int64(len(zeros)) {
+				if _, err := w.Write(zeros[:min(left, int64(len(zeros)))]); err != nil {
+					return err
+				}
+			}
+			return nil
+		}))
+		require.Less(t, DefaultLimits.Ratio*int64(stored.Len()), DefaultLimits.Expanded)
+		require.NoError(t, os.WriteFile(path, stored.Bytes(), 0o666))
+		r, err := Open(t.Context(), path)
+		require.NoError(t, err)
+		n, err := io.Copy(io.Discard, r)
+		require.NoError(t, r.Close())
+		if !isTooLong {
+			require.NoError(t, err)
+			assert.Equal(t, size, n)
+			continue
+		}
+		assert.ErrorAs(t, err, new(ExpansionError))
+		assert.EqualError(t, err, "expands to more than 256 MiB and 100 times its size, which is too much: "+
+			"decompress it yourself if you trust it")
 	}
 }
 
