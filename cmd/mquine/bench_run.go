@@ -79,11 +79,12 @@ func runBenchmarks(cmd *cobra.Command, o bench.Options, results string) error {
 	out := io.MultiWriter(clearing{progress.meter, cmd.OutOrStdout()}, &kept)
 	err = bench.Run(cmd.Context(), out, machine, o)
 	progress.meter.clear()
-	if err != nil && path != "" {
+	if path == "" {
+		return err
+	}
+	if err != nil {
 		_ = os.Remove(filepath.Dir(path)) // only empty folders
 		_ = os.Remove(results)
-	}
-	if err != nil || path == "" {
 		return err
 	}
 	if err := writeFile(cmd, path, kept.Bytes()); err != nil {

@@ -8,8 +8,8 @@ import (
 )
 
 // Limits bounds the contents of a compressed file, so a hostile or damaged file leads to an error
-// instead of exhausting memory. They may have the number of bytes in Expanded, or Ratio times as many
-// bytes as the file, whichever is more.
+// instead of exhausting memory. The contents may have Expanded bytes, or Ratio times as many bytes as
+// the file, whichever is more.
 type Limits struct{ Expanded, Ratio int64 }
 
 // DefaultLimits has a ratio far above the ratios of real data sets, which gzip compresses by factors of 3
@@ -17,8 +17,8 @@ type Limits struct{ Expanded, Ratio int64 }
 var DefaultLimits = Limits{Expanded: 1 << 28, Ratio: 100}
 
 // Bound returns a reader of the contents of a file, which fails with an ExpansionError if they are too
-// long. There is no limit if the file is not compressed, or if its size is unknown, which a negative
-// size says.
+// long. It returns contents unchanged if the file is not compressed, or if its size is negative, which
+// means unknown.
 func (l Limits) Bound(contents io.Reader, path string, size int64) io.Reader {
 	if !Is(path) || size < 0 {
 		return contents

@@ -24,10 +24,6 @@ const (
 	zstdExtension = ".zst"
 )
 
-// maxExpanded bounds the contents of a compressed file in memory, in bytes, so a hostile or damaged
-// file leads to an error.
-const maxExpanded = 1 << 28
-
 // maxWindow is the largest window, in bytes, that a Zstandard file may request. The zstd command
 // also refuses larger windows unless it is asked to accept them.
 const maxWindow = 1 << 27
@@ -85,8 +81,8 @@ func ReadFile(ctx context.Context, path string) ([]byte, error) {
 	if !Is(path) {
 		return io.ReadAll(f)
 	}
-	contents, err := io.ReadAll(io.LimitReader(f, maxExpanded+1))
-	if len(contents) > maxExpanded {
+	contents, err := io.ReadAll(io.LimitReader(f, DefaultLimits.Expanded+1))
+	if int64(len(contents)) > DefaultLimits.Expanded {
 		return nil, errors.New("it expands to more than 256 MiB: decompress it yourself if you trust it")
 	}
 	return contents, err
