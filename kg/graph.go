@@ -24,6 +24,8 @@ type Graph struct {
 	Notes []string
 	// leftOut are the labels of entities and of relations that Restrict left out.
 	leftOut [2]map[string]bool
+	// emptied says for every split of which Restrict left out all triples why it did.
+	emptied [NumSplits]string
 	// added counts the entities that Relabel took from another vocabulary.
 	added int
 }
@@ -55,6 +57,9 @@ func (g *Graph) Bytes() (n int64) {
 func (g *Graph) Triples(s Split) ([]Triple, error) {
 	if g.Has(s) {
 		return g.Splits[s], nil
+	}
+	if why := g.emptied[s]; why != "" {
+		return nil, fmt.Errorf("data set %s: %s: use the data set of the checkpoint", g.Name, why)
 	}
 	if g.Dir == "" {
 		return nil, fmt.Errorf("data set %s has no %v split", g.Name, s)

@@ -24,7 +24,7 @@ func (g *Graph) Relabel(entities, relations *Vocabulary) (*Graph, error) {
 	}
 	out := &Graph{
 		Name: g.Name, Dir: g.Dir, Entities: entities, Relations: relations, Notes: g.Notes, leftOut: g.leftOut,
-		added: entities.Len() - g.DataEntities(),
+		emptied: g.emptied, added: entities.Len() - g.DataEntities(),
 	}
 	for s, triples := range g.Splits {
 		if triples == nil {
@@ -48,12 +48,12 @@ func (g *Graph) Relabel(entities, relations *Vocabulary) (*Graph, error) {
 
 // Restrict returns the graph without the entities and relations whose labels two vocabularies lack, and
 // without their triples. Notes counts what was left out; owner, such as "the checkpoint", names what has
-// the vocabularies. If they have all labels, Restrict returns g. It is an error if no triple of a split
-// remains.
+// the vocabularies. If they have all labels, Restrict returns g. The result lacks a split of which no
+// triple remains, and Triples says why. It is an error if no triple remains at all.
 //
 // Data sets of PyKEEN lack the entities and relations that are in no training triple, and so do its models.
 func (g *Graph) Restrict(owner string, entities, relations *Vocabulary) (*Graph, error) {
-	out := &Graph{Name: g.Name, Dir: g.Dir, leftOut: [2]map[string]bool{{}, {}}}
+	out := &Graph{Name: g.Name, Dir: g.Dir, leftOut: [2]map[string]bool{{}, {}}, emptied: g.emptied}
 	var entityOf, relationOf []int32
 	entityOf, out.Entities = common(g.Entities, entities, out.leftOut[0])
 	relationOf, out.Relations = common(g.Relations, relations, out.leftOut[1])
@@ -67,7 +67,7 @@ func (g *Graph) Restrict(owner string, entities, relations *Vocabulary) (*Graph,
 	if lacking == nil {
 		return g, nil
 	}
-	all := 0
+	all, remaining := 0, 0
 	for s, triples := range g.Splits {
 		if triples == nil {
 			continue
@@ -79,15 +79,20 @@ func (g *Graph) Restrict(owner string, entities, relations *Vocabulary) (*Graph,
 				kept = append(kept, n)
 			}
 		}
-		if len(kept) == 0 && len(triples) > 0 {
-			return nil, fmt.Errorf("data set %s: %s lacks labels of every %v triple: "+
-				"use the data set of the checkpoint", g.Name, owner, Split(s))
-		}
 		out.Splits[s] = kept
+		if len(kept) == 0 && len(triples) > 0 {
+			out.Splits[s] = nil
+			out.emptied[s] = fmt.Sprintf("%s lacks labels of every %v triple", owner, Split(s))
+		}
+		remaining += len(kept)
 		if n := len(triples) - len(kept); n > 0 {
 			without = append(without, text.Comma(n)+" "+Split(s).String())
 			all += n
 		}
+	}
+	if remaining == 0 && all > 0 {
+		return nil, fmt.Errorf("data set %s: %s lacks labels of every triple: use the data set of the checkpoint",
+			g.Name, owner)
 	}
 	left := "no triple"
 	if all == 1 {

@@ -50,8 +50,18 @@ func TestRestrict(t *testing.T) {
 		[]string{"first", "model m lacks 1 entity of the data: left out 1 train and 1 test triples"}, out.Notes)
 	assert.Len(t, g.Notes, 1)
 
-	_, err := g.Restrict("model m", g.Entities, NewVocabulary("s"))
+	out = restrict(g.Entities, NewVocabulary("s"))
+	assert.Equal(t, "model m lacks 1 relation of the data: left out 2 train and 2 test triples", out.Notes[1])
+	assert.Equal(t, []Triple{{2, 0, 0}}, out.Splits[Train])
+	relabelled, err := out.Relabel(g.Entities, NewVocabulary("q", "s"))
+	require.NoError(t, err)
+	_, err = relabelled.Triples(Test)
 	assert.EqualError(t, err, "data set small: model m lacks labels of every test triple: "+
+		"use the data set of the checkpoint")
+	_, err = relabelled.Triples(Valid)
+	assert.EqualError(t, err, "data set small has no valid split")
+	_, err = g.Restrict("model m", g.Entities, NewVocabulary("q"))
+	assert.EqualError(t, err, "data set small: model m lacks labels of every triple: "+
 		"use the data set of the checkpoint")
 	assert.Same(t, g, restrict(NewVocabulary("x", "c", "b", "a"), NewVocabulary("s", "r")))
 	g.Splits[Test] = nil

@@ -85,6 +85,9 @@ func Compare(
 			note("%s has no %s in the control, so its verdict does not consider noise", name, unit)
 		}
 		j := Judge(b, h, c, minEffect)
+		if all := rounds(b, h, c); j.Rounds > 0 && j.Rounds < all {
+			note("%s: the change ignores %d of %d rounds, which not all sets have", name, all-j.Rounds, all)
+		}
 		if moreIsBetter(unit) {
 			for _, s := range []*benchmath.Summary{&j.Base, &j.Head} {
 				s.Center = 1 / s.Center

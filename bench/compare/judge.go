@@ -172,6 +172,17 @@ func pair(base, control, other []Point) []float64 {
 	return ratios
 }
 
+// rounds returns the number of rounds that at least one series has.
+func rounds(series ...[]Point) int {
+	all := map[int]bool{}
+	for _, points := range series {
+		for _, p := range points {
+			all[p.Round] = true
+		}
+	}
+	return len(all)
+}
+
 // byRound groups points by round. ok is false if a point has no round.
 func byRound(points []Point) (rounds map[int][]float64, ok bool) {
 	rounds = map[int][]float64{}

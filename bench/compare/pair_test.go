@@ -211,8 +211,10 @@ func TestCompareMetrics(t *testing.T) {
 	head := append(series("Kernel", map[string]float64{"sec/op": 3, "cpu-sec/op": 2, "pct-peak": 88}),
 		series("Job", map[string]float64{"sec/op": 2, "pct-peak": 80, "queries/s": 50})...)
 	head = append(head, series("Other", map[string]float64{"sec/op": 2})...)
+	head = slices.Delete(head, 18, 20) // the rounds 9 and 10 of Job
 	rows, notes := Compare(base, head, nil, "", DefaultMinEffect)
-	assert.Equal(t, []string{"Other has results in only one of the two sets"}, notes)
+	assert.Equal(t, []string{"Job: the change ignores 2 of 10 rounds, which not all sets have",
+		"Other has results in only one of the two sets"}, notes)
 	require.Len(t, rows, 2)
 	assert.Equal(t, "pct-peak", rows[0].Unit, "disturbances change a kernel's share least")
 	assert.Equal(t, Faster, rows[0].Verdict, "more is better")

@@ -71,7 +71,7 @@ func (e *ensemble) Set(list string) error {
 			return fmt.Errorf("must be %s, %s or numbers of at least 0, separated by commas, such as 1,0.5",
 				equalWeights, fittedWeights)
 		}
-		e.weights = append(e.weights, w)
+		e.weights = append(e.weights, math.Abs(w)) // -0 becomes 0
 		sum += w
 	}
 	if sum == 0 {

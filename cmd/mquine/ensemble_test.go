@@ -300,6 +300,12 @@ func TestEnsembleScores(t *testing.T) {
 	assert.NotContains(t, o.stderr, "fitted")
 }
 
+func TestEnsembleWeights(t *testing.T) {
+	var e ensemble
+	require.NoError(t, e.Set("-0,1"))
+	assert.Equal(t, "0,1", e.String())
+}
+
 func TestEnsembleErrors(t *testing.T) {
 	w := newWorkplace(t)
 	distance, smaller := w.path("distance"), w.path("smaller")

@@ -174,6 +174,7 @@ func TestCompareScoresWrong(t *testing.T) {
 		"head\ttail\tscore\n": ":1: the columns have names, but none is called relation",
 		"head\trelation\ttail\tbetter\tequal\n": ":1: the columns have names, " +
 			"but none is called score",
+		"head\trelation\ttail\tscore\tscore\n":                       ":1: two columns are called score: keep one",
 		"head\trelation\ttail\tscore\tside\n" + triple + "0.6\tleft": `:2: side "left" is neither tail nor head`,
 		"": "has no scores", "head\trelation\ttail\tscore\n": "has no scores",
 	} {

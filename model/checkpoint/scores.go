@@ -91,6 +91,9 @@ func (c *Checkpoint) readScores(ctx context.Context, path string) (scores []give
 				if at[i] = slices.Index(fields, name); at[i] < 0 && name != "side" {
 					return fmt.Errorf("the columns have names, but none is called %s", name)
 				}
+				if at[i] >= 0 && slices.Contains(fields[at[i]+1:], name) {
+					return fmt.Errorf("two columns are called %s: keep one", name)
+				}
 			}
 			return nil
 		}
