@@ -28,11 +28,18 @@ type Graph struct {
 	emptied [NumSplits]string
 	// added counts the entities that Relabel took from another vocabulary.
 	added int
+	// addedRelations counts the relations that Relabel took from another vocabulary and that Restrict had
+	// not left out.
+	addedRelations int
 }
 
 // DataEntities returns the number of entities of the data set. Entities has more if Relabel took them
 // from a checkpoint.
 func (g *Graph) DataEntities() int { return g.Entities.Len() - g.added }
+
+// AddedRelations returns the number of relations that Relabel took from a checkpoint and that the data set
+// lacks.
+func (g *Graph) AddedRelations() int { return g.addedRelations }
 
 // Has reports whether the data set has the split.
 func (g *Graph) Has(s Split) bool { return g.Splits[s] != nil }

@@ -12,7 +12,7 @@ import (
 // Relabel returns the graph with the identifiers of different vocabularies, usually a checkpoint's.
 // It matches entities and relations by their labels. If the vocabularies lack labels of the graph,
 // the error counts them and names the first five. Entities that are only in the vocabularies stay
-// candidates, and Notes counts them.
+// candidates, and Notes counts them, unless Restrict had left them out.
 func (g *Graph) Relabel(entities, relations *Vocabulary) (*Graph, error) {
 	entityOf, err := translate(g, "entity", "entities", g.Entities, entities)
 	if err != nil {
@@ -25,6 +25,7 @@ func (g *Graph) Relabel(entities, relations *Vocabulary) (*Graph, error) {
 	out := &Graph{
 		Name: g.Name, Dir: g.Dir, Entities: entities, Relations: relations, Notes: g.Notes, leftOut: g.leftOut,
 		emptied: g.emptied, added: entities.Len() - g.DataEntities(),
+		addedRelations: g.addedRelations + newLabels(g.Relations, relations, g.leftOut[1]),
 	}
 	for s, triples := range g.Splits {
 		if triples == nil {
@@ -35,7 +36,7 @@ func (g *Graph) Relabel(entities, relations *Vocabulary) (*Graph, error) {
 			out.Splits[s][i] = Triple{entityOf[t.Head], relationOf[t.Relation], entityOf[t.Tail]}
 		}
 	}
-	if extra := entities.Len() - g.Entities.Len(); extra > 0 {
+	if extra := newLabels(g.Entities, entities, g.leftOut[0]); extra > 0 {
 		rest := "that are only in the checkpoint stay candidates"
 		if extra == 1 {
 			rest = "that is only in the checkpoint stays a candidate"
@@ -123,6 +124,18 @@ func common(from, to *Vocabulary, leftOut map[string]bool) (ids []int32, kept *V
 		labels = append(labels, label)
 	}
 	return ids, NewVocabulary(labels...)
+}
+
+// newLabels counts the labels of a vocabulary that are neither in from, all of which it contains, nor left
+// out.
+func newLabels(from, to *Vocabulary, leftOut map[string]bool) int {
+	n := to.Len() - from.Len()
+	for label := range leftOut {
+		if _, ok := to.ID(label); ok {
+			n--
+		}
+	}
+	return n
 }
 
 // translate returns, for every identifier of one vocabulary, the identifier of its label in

@@ -21,6 +21,17 @@ func TestRelabel(t *testing.T) {
 	again, err := out.Relabel(NewVocabulary("y", "x", "c", "b", "a"), out.Relations)
 	require.NoError(t, err)
 	assert.Equal(t, 3, again.DataEntities())
+	again, err = out.Relabel(out.Entities, NewVocabulary("u", "s", "r", "q"))
+	require.NoError(t, err)
+	assert.Equal(t, []int{0, 2}, []int{out.AddedRelations(), again.AddedRelations()})
+
+	// Labels that Restrict left out are not only in the checkpoint.
+	smaller, err := g.Restrict("another checkpoint", NewVocabulary("a", "b"), NewVocabulary("r"))
+	require.NoError(t, err)
+	out, err = smaller.Relabel(NewVocabulary("x", "c", "b", "a"), NewVocabulary("s", "r"))
+	require.NoError(t, err)
+	assert.Equal(t, "1 entity that is only in the checkpoint stays a candidate", out.Notes[len(out.Notes)-1])
+	assert.Zero(t, out.AddedRelations())
 
 	_, err = g.Relabel(NewVocabulary("a"), NewVocabulary("r", "s"))
 	assert.EqualError(t, err, "data set small: the checkpoint lacks 2 entities of the data (b, c): "+

@@ -94,5 +94,12 @@ func (t *Types) unknown(name string) error {
 	}
 	slices.Sort(all)
 	all = slices.Compact(all) // an identifier may also be a readable name
-	return fmt.Errorf("%s has no type %q%s", t.path, name, text.Suggestion(name, all))
+	advice := text.Suggestion(name, all)
+	const few = 10
+	if advice == "" && len(all) <= few {
+		advice = ": choose from " + text.Join(all, "and")
+	} else if advice == "" {
+		advice = ": choose one of the types in the file"
+	}
+	return fmt.Errorf("%s has no type %q%s", t.path, name, advice)
 }

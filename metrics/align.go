@@ -1,6 +1,7 @@
 package metrics
 
 import (
+	"errors"
 	"fmt"
 
 	"github.com/mquine/mquine/internal/text"
@@ -65,6 +66,9 @@ func Align(
 			return nil, nil, fmt.Errorf("other triples have %s on side %v: rank the same split",
 				text.Plural(others, "rank"), side)
 		}
+	}
+	if len(aligned) == 0 && len(triples) > 0 {
+		return nil, nil, errors.New("it has no ranks: write the file again")
 	}
 	return aligned, missing, nil
 }

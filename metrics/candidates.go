@@ -99,6 +99,17 @@ func (r *Restrictions) Describe(sides rank.Sides, all int) string {
 	return s
 }
 
+// Sentence returns the text of Describe as a sentence.
+func (r *Restrictions) Sentence(sides rank.Sides, all int) string {
+	s := r.Describe(sides, all)
+	if strings.Contains(s, "candidate") {
+		s = strings.ToUpper(s[:1]) + s[1:]
+	} else {
+		s = "Candidates: " + s
+	}
+	return s + "."
+}
+
 // excluded returns the number of queries that are left out on some sides.
 func (r *Restrictions) excluded(sides rank.Sides) int {
 	var of [2]int

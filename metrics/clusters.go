@@ -52,6 +52,12 @@ type ClusterCount struct {
 	Effective Number `json:"effective_clusters"`
 }
 
+// EffectiveText formats the effective number with one decimal. It rounds down, so that a number that is too
+// small for an interval does not look like one that is large enough.
+func (c ClusterCount) EffectiveText() string {
+	return Number(math.Floor(10*float64(c.Effective)) / 10).format(1)
+}
+
 // leastClusters is the least effective number of clusters for an interval. With fewer clusters, 95%
 // intervals contain the mean too rarely.
 const leastClusters = 10

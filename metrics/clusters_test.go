@@ -124,6 +124,12 @@ func TestTail(t *testing.T) {
 	}
 }
 
+func TestEffectiveText(t *testing.T) {
+	for n, want := range map[Number]string{9.9811: "9.9", 4: "4.0", 10: "10.0", undefined: "-"} {
+		assert.Equal(t, want, ClusterCount{Effective: n}.EffectiveText())
+	}
+}
+
 // For every clustering, the intervals equal the result of a straightforward resampling of whole
 // clusters.
 func TestClusteredBootstrapAgainstPlainResampling(t *testing.T) {

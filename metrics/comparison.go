@@ -40,6 +40,9 @@ type ComparedCheckpoint struct {
 	// file, the other fields of Checkpoint are empty.
 	Name string `json:"name"`
 	Checkpoint
+	// Candidates is the number of entities in the checkpoint, or of relations if relations are ranked. It is
+	// 0 for a ranks file, which does not contain the number.
+	Candidates int `json:"candidates,omitempty"`
 	// Restricted says that the ranks are among restricted candidates or given negatives.
 	Restricted bool `json:"restricted,omitempty"`
 	// Tolerance is the tolerance of the ranks. It is zero if only equal scores count as equal.

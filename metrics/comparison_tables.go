@@ -45,7 +45,7 @@ func (r *ComparisonReport) Write(w io.Writer, f Format, o TableOptions) error {
 			if i := slices.IndexFunc(rest, func(g Contrast) bool { return g.By != rest[0].By }); i >= 0 {
 				last = i
 			}
-			tables = append(tables, r.groupTable(against, rest[:last], o))
+			tables = append(tables, r.groupTable(against, rest[:last], f, o))
 			rest = rest[last:]
 		}
 		if f != LaTeX && len(c.Changed) > 0 {
@@ -65,9 +65,13 @@ func (r *ComparisonReport) protocol(o TableOptions) string {
 	if r.Restricted() {
 		line += ", restricted candidates"
 	}
+	if n := r.UnequalCandidates(); n != "" {
+		line += ", " + n + " candidates"
+	}
 	if t := r.Checkpoints[0].Tolerance; t != (rank.Tolerance{}) {
 		line += ", tolerance " + formatTolerance(t)
 	}
+	line += o.unit()
 	if !o.NoCI {
 		line += fmt.Sprintf(", CI by %v", r.Provenance.Bootstrap.By)
 	}
@@ -78,6 +82,21 @@ func (r *ComparisonReport) protocol(o TableOptions) string {
 // checkpoints have all candidates, all have them on the compared sides: the restriction is of another.
 func (r *ComparisonReport) Restricted() bool {
 	return !slices.ContainsFunc(r.Checkpoints, func(c ComparedCheckpoint) bool { return !c.Restricted })
+}
+
+// UnequalCandidates returns the numbers of candidates of the checkpoints, as in "14,541 or 14,505". It
+// returns "" if all known numbers are equal.
+func (r *ComparisonReport) UnequalCandidates() string {
+	var different []string
+	for _, c := range r.Checkpoints {
+		if n := text.Comma(c.Candidates); c.Candidates > 0 && !slices.Contains(different, n) {
+			different = append(different, n)
+		}
+	}
+	if len(different) < 2 {
+		return ""
+	}
+	return text.Join(different, "or")
 }
 
 // checkpointTable returns a table with a line for each checkpoint and selection of sides. The best
@@ -133,14 +152,7 @@ func (r *ComparisonReport) paperTable(o TableOptions) *text.Table {
 	s := len(r.Checkpoints[0].Results) - 1
 	first := r.Checkpoints[0].Results[s]
 	header := append([]any{"model", o.intervalHeading("MRR")}, hitsHeader(first.Hits)...)
-	caption := paperCaption(r.Provenance, r.Split.String(), r.Filter, first.Side, r.Ties, o)
-	if r.Restricted() {
-		caption += " The candidates are restricted."
-	}
-	if r.Checkpoints[0].Tolerance != (rank.Tolerance{}) {
-		caption += " Nearly equal scores count as equal."
-	}
-	t := newTable(caption, 1, header)
+	t := newTable(r.caption(o), 1, header)
 	for _, c := range r.Checkpoints {
 		res := c.Results[s]
 		mrr := r.best(s, mrrOf, res, o.interval("mrr", res.MRR, res.MRRCI, res.ClusterCount), o.share)
@@ -149,10 +161,27 @@ func (r *ComparisonReport) paperTable(o TableOptions) *text.Table {
 	return t
 }
 
+// caption describes the comparison in the caption of a table for a paper.
+func (r *ComparisonReport) caption(o TableOptions) string {
+	results := r.Checkpoints[0].Results
+	caption := paperCaption(r.Provenance, r.Split.String(), r.Filter, results[len(results)-1].Side, r.Ties, o)
+	if r.Restricted() {
+		caption += " The candidates are restricted."
+	}
+	if n := r.UnequalCandidates(); n != "" {
+		caption += fmt.Sprintf(" The checkpoints have %s candidates.", n)
+	}
+	if r.Checkpoints[0].Tolerance != (rank.Tolerance{}) {
+		caption += " Nearly equal scores count as equal."
+	}
+	return caption
+}
+
 // paperDifferences returns a table with a line for each comparison with the base, for the last
 // selection of sides.
 func (r *ComparisonReport) paperDifferences(o TableOptions) *text.Table {
-	title := fmt.Sprintf("Differences from %s, and two-sided p-values of a permutation test.", r.Checkpoints[0].Name)
+	title := fmt.Sprintf("Differences from %s, and two-sided p-values of a permutation test. %s",
+		r.Checkpoints[0].Name, r.caption(o))
 	t := newTable(title, 1, []any{"model", o.intervalHeading("difference in MRR"), "p", "wins", "losses"})
 	for _, c := range r.Comparisons {
 		whole := c.Whole[len(c.Whole)-1]
@@ -186,14 +215,19 @@ func (c *NamedComparison) countTable() *text.Table {
 
 // groupTable returns a table with a line for each group: the difference in MRR, for the last
 // selection of sides. A wide table adds the last Hits@k, wins and losses.
-func (r *ComparisonReport) groupTable(against string, contrasts []Contrast, o TableOptions) *text.Table {
+func (r *ComparisonReport) groupTable(
+	against string, contrasts []Contrast, f Format, o TableOptions,
+) *text.Table {
 	by, side, metrics := contrasts[0].By, contrasts[len(contrasts)-1].Side, contrasts[0].Metrics
 	of := slices.DeleteFunc(slices.Clone(contrasts), func(c Contrast) bool { return c.Side != side })
 	shown := []int{0}
 	if last := len(metrics) - 1; o.Wide && strings.HasPrefix(metrics[last].Metric, hitsKey) {
 		shown = append(shown, last)
 	}
-	title := fmt.Sprintf("%s by %s: side %v", against, by, side)
+	title := fmt.Sprintf("%s by %s", against, by)
+	if f != LaTeX {
+		title += fmt.Sprintf(": side %v", side)
+	}
 	if by == zCaseName {
 		title += ", convention " + r.ZConvention
 	}
@@ -208,10 +242,16 @@ func (r *ComparisonReport) groupTable(against string, contrasts []Contrast, o Ta
 	if len(shown) == 1 {
 		title += ", MRR"
 	}
+	title += notListed(o)
+	if f == LaTeX { // a paper shows each table by itself
+		title += ". " + r.caption(o)
+	} else {
+		title += o.unit()
+	}
 	if o.Wide {
 		header = append(header, "wins", "losses")
 	}
-	t := newTable(title+notListed(o), 1, header)
+	t := newTable(title, 1, header)
 	listed, split, hidden := chosen(of, o, func(c Contrast) string { return c.Group },
 		func(c Contrast) int { return c.N }, func(c Contrast) Number { return c.Metrics[0].Difference })
 	for i, c := range listed {
@@ -269,6 +309,14 @@ func (r *ComparisonReport) explanation(o TableOptions) []string {
 // them.
 func (r *ComparisonReport) writeCSV(w io.Writer) error {
 	var rows [][]string
+	candidates := func(name string) string { // empty if unknown
+		for _, c := range r.Checkpoints {
+			if c.Name == name && c.Candidates > 0 {
+				return strconv.Itoa(c.Candidates)
+			}
+		}
+		return ""
+	}
 	for _, c := range r.Comparisons {
 		tolerance := r.Checkpoints[0].Tolerance // all ranks have the same
 		for _, of := range slices.Concat(c.Whole, c.Groups) {
@@ -279,8 +327,8 @@ func (r *ComparisonReport) writeCSV(w io.Writer) error {
 					strconv.Itoa(of.Losses), strconv.Itoa(of.Equal),
 					m.Metric, m.Base.Exact(), m.Other.Exact(), m.Difference.Exact(), m.CI[0].Exact(), m.CI[1].Exact(),
 					m.P.Exact(), r.Provenance.Bootstrap.By.String(), strconv.Itoa(of.Clusters), of.Effective.Exact(),
-					strconv.FormatBool(r.Restricted()), Number(tolerance.Absolute).Exact(),
-					Number(tolerance.Relative).Exact(),
+					candidates(c.Base), candidates(c.Other), strconv.FormatBool(r.Restricted()),
+					Number(tolerance.Absolute).Exact(), Number(tolerance.Relative).Exact(),
 				})
 			}
 		}
@@ -288,7 +336,7 @@ func (r *ComparisonReport) writeCSV(w io.Writer) error {
 	header := []string{
 		"data", "split", "filter", "ties", "base", "other", "by", "group", "label", "side", "n", "wins", "losses",
 		"equal", "metric", "base_value", "other_value", "difference", "ci_low", "ci_high", "p",
-		"ci_by", "clusters", "effective_clusters", "restricted",
+		"ci_by", "clusters", "effective_clusters", "base_candidates", "other_candidates", "restricted",
 	}
 	return text.WriteRecords(w, CSV, append(header, toleranceColumns...), slices.Values(rows))
 }

@@ -98,6 +98,22 @@ func TestComparisonRestricted(t *testing.T) {
 	}
 }
 
+// All outputs say so if the checkpoints have different numbers of candidates.
+func TestComparisonUnequalCandidates(t *testing.T) {
+	r := familyComparison(t, "other")
+	r.Checkpoints[0].Candidates = 1060 // the other is a ranks file, whose number is unknown
+	assert.Empty(t, r.UnequalCandidates())
+	assert.NotContains(t, write(t, r, PlainText, TableOptions{}), "1,060")
+	r.Checkpoints[1].Candidates = 1060
+	assert.Empty(t, r.UnequalCandidates())
+	r.Checkpoints[1].Candidates = 45
+	assert.Contains(t, write(t, r, PlainText, TableOptions{}), "realistic ties, 1,060 or 45 candidates, CI by query\n")
+	out := write(t, r, LaTeX, TableOptions{})
+	assert.Equal(t, strings.Count(out, `\caption{`), strings.Count(out, "The checkpoints have 1,060 or 45 candidates."))
+	assert.Contains(t, write(t, r, CSV, TableOptions{}), ",1060,45,false,")
+	assert.Contains(t, write(t, r, JSON, TableOptions{}), `"candidates": 45,`)
+}
+
 func TestComparisonTables(t *testing.T) {
 	r := familyComparison(t, "other")
 	out := write(t, r, PlainText, TableOptions{Explain: true})
@@ -277,6 +293,8 @@ func TestAlignErrors(t *testing.T) {
 	assert.NoError(t, err, "the other side does not matter")
 	_, _, err = Align(ranks, g.Splits[kg.Train][:4], rank.TailSide.List(), false)
 	assert.EqualError(t, err, "triple 1 has no rank on side tail: rank the same split")
+	_, _, err = Align(nil, triples, rank.BothSides.List(), true)
+	assert.EqualError(t, err, "it has no ranks: write the file again")
 }
 
 // Ranks that identify their candidates may lack queries, but may not be of other triples.

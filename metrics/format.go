@@ -85,6 +85,14 @@ func (o TableOptions) share(n Number) string {
 	return n.format(4)
 }
 
+// unit returns the part of a title that says that shares are in percent.
+func (o TableOptions) unit() string {
+	if o.Percent {
+		return ", in percent"
+	}
+	return ""
+}
+
 // mean formats a mean rank, a median or a difference between mean ranks with about four digits.
 func (o TableOptions) mean(n Number) string {
 	switch size := math.Abs(float64(n)); {
@@ -119,7 +127,7 @@ func (o TableOptions) interval(key string, n Number, ci [2]Number, c ClusterCoun
 	case o.NoCI || math.IsNaN(float64(n)):
 		return value
 	case tooFew(n, ci):
-		return fmt.Sprintf("%s [too few: %s]", value, c.Effective.format(1))
+		return fmt.Sprintf("%s [too few: %s]", value, c.EffectiveText())
 	}
 	return fmt.Sprintf("%s [%s, %s]", value, o.metric(key, ci[0]), o.metric(key, ci[1]))
 }

@@ -5,7 +5,6 @@ import (
 	"io"
 	"slices"
 	"strconv"
-	"strings"
 
 	"github.com/mquine/mquine/internal/text"
 	"github.com/mquine/mquine/rank"
@@ -38,7 +37,7 @@ func (r *Report) Write(w io.Writer, f Format, o TableOptions) error {
 		if i := slices.IndexFunc(rest, func(g Result) bool { return g.By != rest[0].By }); i >= 0 {
 			last = i
 		}
-		tables = append(tables, r.groupTable(rest[:last], o))
+		tables = append(tables, r.groupTable(rest[:last], f, o))
 		rest = rest[last:]
 	}
 	var notes []string
@@ -113,7 +112,7 @@ func (r *Report) paperTable(o TableOptions) *text.Table {
 
 // groupTable returns a table with a line for each group of a key, under the headline's filter and
 // tie rule.
-func (r *Report) groupTable(groups []Result, o TableOptions) *text.Table {
+func (r *Report) groupTable(groups []Result, f Format, o TableOptions) *text.Table {
 	_, sides := r.switches()
 	res, by := r.headline(), groups[0].By
 	var of []Result
@@ -126,9 +125,16 @@ func (r *Report) groupTable(groups []Result, o TableOptions) *text.Table {
 			parts[g.Group] = append(parts[g.Group], g.MRR)
 		}
 	}
-	title := fmt.Sprintf("By %s: filter %v, side %v, %v ties", by, res.Filter, res.Side, res.Ties)
+	title := "By " + by
+	if f != LaTeX {
+		title += fmt.Sprintf(": filter %v, side %v, %v ties%s", res.Filter, res.Side, res.Ties, o.unit())
+	}
 	if by == zCaseName {
 		title += ", convention " + r.ZConvention
+	}
+	title += notListed(o)
+	if f == LaTeX { // a paper shows each table by itself
+		title = r.caption(o) + " " + title + "."
 	}
 	header := []any{by, "queries", o.intervalHeading("MRR")}
 	if o.Wide {
@@ -138,7 +144,7 @@ func (r *Report) groupTable(groups []Result, o TableOptions) *text.Table {
 		header = append(header, "MR", "median", "GMR", "AMR", "AMRI")
 	}
 	header = append(header, hitsHeader(res.Hits)...)
-	t := newTable(title+notListed(o), 1, header)
+	t := newTable(title, 1, header)
 	listed, split, hidden := chosen(of, o, func(g Result) string { return g.Group },
 		func(g Result) int { return g.N }, func(g Result) Number { return g.MRR })
 	for i, g := range listed {
@@ -183,6 +189,7 @@ func (r *Report) title(o TableOptions) string {
 	if !r.manyTies() {
 		title += fmt.Sprintf(", %v ties", r.headline().Ties)
 	}
+	title += o.unit()
 	if !o.NoCI {
 		title += fmt.Sprintf(", CI by %v", p.Bootstrap.By)
 	}
@@ -194,13 +201,7 @@ func (r *Report) caption(o TableOptions) string {
 	res := r.headline()
 	caption := paperCaption(r.Provenance, r.Split, res.Filter, res.Side, res.Ties, o)
 	if r.Restrictions != nil {
-		candidates := r.candidates()
-		if strings.Contains(candidates, "candidate") {
-			candidates = strings.ToUpper(candidates[:1]) + candidates[1:]
-		} else {
-			candidates = "Candidates: " + candidates
-		}
-		caption += " " + candidates + "."
+		caption += " " + r.Restrictions.Sentence(res.Side, r.Candidates)
 	}
 	if slices.ContainsFunc(Protocols, func(p Protocol) bool { return p.Name == r.Protocol }) {
 		caption += fmt.Sprintf(" Protocol: %s.", r.Protocol)
@@ -227,12 +228,8 @@ func paperCaption(
 	case rank.RelationSide:
 		task, sides = "Relation prediction", "relation queries"
 	}
-	caption := fmt.Sprintf("%s on the %s split of %s: %s, %s, %v ties",
-		task, split, p.Data.Name, filter, sides, t)
-	if o.Percent {
-		caption += ", in percent"
-	}
-	caption += "."
+	caption := fmt.Sprintf("%s on the %s split of %s: %s, %s, %v ties%s.",
+		task, split, p.Data.Name, filter, sides, t, o.unit())
 	if !o.NoCI {
 		caption += fmt.Sprintf(" In brackets: 95%% bootstrap intervals, %s resamples by %v.",
 			text.Comma(p.Bootstrap.Resamples), p.Bootstrap.By)
@@ -324,7 +321,7 @@ func (r *Report) switches() (filters []rank.Filter, sides []rank.Sides) {
 // writeCSV writes a line for each result and for each group.
 func (r *Report) writeCSV(w io.Writer) error {
 	header := []string{
-		"data", "split", "model", "dim", "by", "group", "label", "side", "filter", "ties", "n",
+		"data", "split", "checkpoint", "model", "dim", "by", "group", "label", "side", "filter", "ties", "n",
 		"mrr", "mrr_ci_low", "mrr_ci_high", "ci_by", "clusters", "effective_clusters",
 		"mr", "median", "gmr", "amr", "amri", limitKey(Oracle), limitKey(Exchangeable), "candidates", "protocol",
 	}
@@ -341,7 +338,7 @@ func (r *Report) writeCSV(w io.Writer) error {
 	}
 	for _, res := range slices.Concat(r.Results, r.Groups) {
 		row := []string{
-			p.Data.Name, r.Split, p.Checkpoint.Model, dim, res.By, res.Group, res.Label,
+			p.Data.Name, r.Split, p.Checkpoint.PathText(), p.Checkpoint.Model, dim, res.By, res.Group, res.Label,
 			res.Side.String(), res.Filter.String(), res.Ties.String(), strconv.Itoa(res.N),
 			res.MRR.Exact(), res.MRRCI[0].Exact(), res.MRRCI[1].Exact(), p.Bootstrap.By.String(),
 			strconv.Itoa(res.Clusters), res.Effective.Exact(),

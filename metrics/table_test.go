@@ -84,7 +84,7 @@ is below 10.
 		resampling(Bootstrap{By: ByQuery, Resamples: 9}, "test", 1, false))
 
 	wide := write(t, r, PlainText, TableOptions{Wide: true, Percent: true, NoCI: true})
-	assert.Contains(t, wide, "realistic ties\n", "a table without intervals does not name their clusters")
+	assert.Contains(t, wide, "realistic ties, in percent\n", "a table without intervals does not name their clusters")
 	assert.Contains(t, wide, "filter  side  queries    MRR    MR  median   GMR     AMR    AMRI  Hits@1  Hits@3\n"+
 		"none    tail        4  70.83  1.75    1.50  1.57  0.7000  0.5000   50.00  100.00\n")
 }
@@ -139,6 +139,15 @@ N-N             4  0.7500 [0.6250, 0.8750]  0.5000  1.0000
 `, out[strings.Index(out, "\nBy relation"):])
 	out = write(t, r, PlainText, TableOptions{Wide: true})
 	assert.Contains(t, out, "relation  queries           MRR [95% CI]  tail MRR  head MRR    MR  median ")
+	out = write(t, r, PlainText, TableOptions{Percent: true, Least: 3})
+	assert.Contains(t, out, "pessimistic ties, in percent, groups of at\nleast 3 queries\n")
+
+	// In a paper, each table has the whole protocol.
+	out = write(t, r, LaTeX, TableOptions{Percent: true, NoCI: true})
+	protocol := "Link prediction on the test split of family: filtered ranks, tail and head queries, " +
+		"pessimistic ties, in percent."
+	assert.Equal(t, 3, strings.Count(out, `\caption{`+protocol), out)
+	assert.Contains(t, out, protocol+" By category.}")
 }
 
 // TestGroupOrder checks which groups a table lists, and in which order.
@@ -256,6 +265,7 @@ func TestReportInCSV(t *testing.T) {
 	column := func(name string) int { return slices.Index(records[0], name) }
 	for i, res := range append(slices.Clone(r.Results), r.Groups...) {
 		record := records[1+i]
+		assert.Equal(t, r.Provenance.Checkpoint.PathText(), record[column("checkpoint")])
 		assert.Equal(t, []string{"family", res.By, res.Group, res.Side.String(), strconv.Itoa(res.N), "full"},
 			[]string{record[column("data")], record[column("by")], record[column("group")], record[column("side")],
 				record[column("n")], record[column("protocol")]})

@@ -21,6 +21,9 @@ func (c Comparison) section(id string) section {
 	if c.Restricted() {
 		s.Lead += " The candidates are restricted."
 	}
+	if n := c.UnequalCandidates(); n != "" {
+		s.Lead += fmt.Sprintf(" The checkpoints have %s candidates, so their ranks are not strictly comparable.", n)
+	}
 	if t := c.Checkpoints[0].Tolerance; t.Absolute+t.Relative > 0 {
 		s.Lead += fmt.Sprintf(" Scores within %v + %v·|score| of the target's count as equal.", t.Absolute, t.Relative)
 	}

@@ -271,7 +271,7 @@ func differenceInterval(d metrics.MetricDifference, c metrics.ClusterCount, deci
 // whyNoInterval says why a value has no interval. It returns "" if the value or the reason is unknown.
 func whyNoInterval(value metrics.Number, ci [2]metrics.Number, c metrics.ClusterCount) string {
 	if defined(value) && !defined(ci[0]) && c.Effective > 0 {
-		return "too few clusters: " + number(c.Effective, 1)
+		return "too few clusters: " + c.EffectiveText()
 	}
 	return ""
 }

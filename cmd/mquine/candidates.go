@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/binary"
@@ -121,11 +122,7 @@ func (r *restriction) checkSides(asked func(kg.Side) bool) error {
 		replaced = replaced || asked(side) && r.one[side].given()
 	}
 	if r.both.given() && replaced && !used {
-		flag := "candidate-type"
-		if r.both.list != "" {
-			flag = "candidates"
-		}
-		return fmt.Errorf("--%s has no effect beside the flags that restrict single sides: leave it out", flag)
+		return fmt.Errorf("%s has no effect beside the flags that restrict single sides: leave it out", r.flag())
 	}
 	for _, side := range []kg.Side{kg.Tail, kg.Head} {
 		one := r.one[side]
@@ -143,6 +140,21 @@ func (r *restriction) checkSides(asked func(kg.Side) bool) error {
 
 // given reports whether a flag restricts the candidates.
 func (r *restriction) given() bool { return r.both.given() || r.one[0].given() || r.one[1].given() }
+
+// flag returns the name of a flag that restricts the candidates, or "".
+func (r *restriction) flag() string {
+	name := func(s sideRestriction, list, types string) string {
+		if s.list != "" {
+			return list
+		} else if len(s.types) > 0 {
+			return types
+		}
+		return ""
+	}
+	return cmp.Or(name(r.both, "--candidates", "--candidate-type"),
+		name(r.one[kg.Tail], "--tail-candidates", "--tail-type"),
+		name(r.one[kg.Head], "--head-candidates", "--head-type"))
+}
 
 // load returns the candidates and their description. Both are nil if no flag restricts the
 // candidates. Notes go to log.

@@ -404,18 +404,23 @@ func (r *classified) remarks() []string {
 
 // records returns a line for the split and a line for each relation.
 func (r *classified) records() (header []string, rows iter.Seq[[]string]) {
-	p := r.Provenance
+	p, seed := r.Provenance, ""
+	if r.Seed != nil {
+		seed = strconv.FormatUint(*r.Seed, 10)
+	}
 	line := func(relation, label, threshold string, m classify.Result, ece, brier string) []string {
-		row := []string{p.Data.Name, r.Split, p.Checkpoint.Model, relation, label, threshold}
+		row := []string{p.Data.Name, r.Split, p.Checkpoint.PathText(), p.Checkpoint.Model, relation, label, threshold}
 		row = append(row, text.Fields(m.N, m.TP, m.FP, m.TN, m.FN)...)
 		for _, n := range []metrics.Number{m.Accuracy, m.F1, m.Precision, m.Recall, m.ROCAUC, m.AP} {
 			row = append(row, n.Exact())
 		}
-		return append(row, ece, brier, r.Side, r.Calibration.Method.String())
+		return append(row, ece, brier, r.Side, r.Calibration.Method.String(), r.Negatives, seed, r.Thresholds,
+			r.UnseenAs)
 	}
 	return []string{
-			"data", "split", "model", "relation", "label", "threshold", "n", "tp", "fp", "tn", "fn", "accuracy", "f1",
-			"precision", "recall", "roc_auc", "average_precision", "ece", "brier", "side", "calibration",
+			"data", "split", "checkpoint", "model", "relation", "label", "threshold", "n", "tp", "fp", "tn", "fn",
+			"accuracy", "f1", "precision", "recall", "roc_auc", "average_precision", "ece", "brier", "side",
+			"calibration", "negatives", "seed", "thresholds", "unseen_as",
 		}, func(yield func([]string) bool) {
 			threshold := "" // the measures of the split come from the thresholds of all relations
 			if r.Thresholds == overall {

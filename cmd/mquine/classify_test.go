@@ -157,6 +157,8 @@ func TestClassifyCSV(t *testing.T) {
 		require.Greater(t, len(rows), 2)
 		for i, row := range rows {
 			assert.Equal(t, "head isotonic", row["side"]+" "+row["calibration"])
+			assert.Equal(t, []string{w.model, "generated", "1", thresholds},
+				[]string{row["checkpoint"], row["negatives"], row["seed"], row["thresholds"]})
 			if row["threshold"] == "" {
 				assert.Zero(t, i, "every relation has a threshold")
 				assert.Equal(t, "relation", thresholds)

@@ -38,9 +38,10 @@ type comparison struct {
 	filter  rank.Filter
 	changed int
 
-	graph   *kg.Graph // the data set as it was read; nil before readData
-	indexed *kg.Graph // the data set with the identifiers of the last checkpoint
-	index   *kg.Index // index of indexed
+	graph   *kg.Graph // the data set without the triples that skipUnknown leaves out; nil before readData
+	whole   *kg.Graph // the data set as it was read, if skip is set
+	indexed *kg.Graph // graph with the identifiers of the last checkpoint
+	index   *kg.Index // known answers with the same identifiers
 }
 
 func newCompareCommand() *cobra.Command {
@@ -205,7 +206,7 @@ func (c *comparison) run(ctx context.Context, log io.Writer) (*metrics.Compariso
 			next.graph = nil // frees its memory
 		}
 	}
-	c.graph, c.indexed, c.index = nil, nil, nil // frees their memory
+	c.graph, c.whole, c.indexed, c.index = nil, nil, nil, nil // frees their memory
 	first := competitors[0]
 	meter := newMeter(log)
 	defer meter.clear()
@@ -232,7 +233,7 @@ func (c *comparison) checkComparable(log io.Writer, first, next *competitor) err
 		return fmt.Errorf("%s and %s have ranks with different tolerances, so they are not comparable: "+
 			"rank both with mquine eval under the same --protocol", first.Name, next.Name)
 	}
-	if a, b := first.candidates, next.candidates; a != b && a > 0 && b > 0 {
+	if a, b := first.Candidates, next.Candidates; a != b && a > 0 && b > 0 {
 		printNote(log, "%s has %s candidates but %s has %s, so their ranks are not strictly comparable",
 			first.Name, text.Comma(a), next.Name, text.Comma(b))
 	} else if n := differentCandidates(first, next, c.filter); n > 0 {
@@ -267,9 +268,6 @@ type competitor struct {
 	metrics.ComparedCheckpoint
 	// graph uses the same identifiers as the ranks. In the end, only the first competitor has it.
 	graph *kg.Graph
-	// candidates is the number of entities in the checkpoint, or of relations if relations are ranked. It is
-	// 0 for a ranks file, which does not record the number.
-	candidates int
 	// missing contains the positions of the queries that a ranks file lacks (metrics.Align).
 	missing []int
 	// unidentified says that the candidates are restricted, but only their numbers are known.
@@ -293,8 +291,8 @@ func (c *comparison) readData(ctx context.Context, log io.Writer) (_ *kg.Graph, 
 	return c.graph, err
 }
 
-// skipUnknown reads the data set without the triples whose labels a checkpoint lacks, so that all checkpoints
-// rank the same queries.
+// skipUnknown reads the data set and leaves out the triples whose labels a checkpoint lacks, so that all
+// checkpoints rank the same queries.
 func (c *comparison) skipUnknown(ctx context.Context, log io.Writer) error {
 	g, err := c.readData(ctx, log)
 	if err != nil {
@@ -315,12 +313,14 @@ func (c *comparison) skipUnknown(ctx context.Context, log io.Writer) error {
 			return err
 		}
 	}
-	c.graph = g
+	c.whole, c.graph = c.graph, g
 	return nil
 }
 
 // buildIndex indexes the known answers of the data set that uses the identifiers of a checkpoint. If the
-// checkpoint before has the same identifiers, both share the data set and the index.
+// checkpoint before has the same identifiers, both share the data set and the index. The known answers
+// come from all triples whose labels this checkpoint has, even if another checkpoint lacks some: they are
+// candidates here.
 func (c *comparison) buildIndex(ctx context.Context, s *subject) (_ *kg.Index, err error) {
 	same := func(a, b *kg.Vocabulary) bool { return slices.Equal(a.Labels(), b.Labels()) }
 	if g := c.indexed; g != nil && same(g.Entities, s.graph.Entities) && same(g.Relations, s.graph.Relations) {
@@ -329,7 +329,17 @@ func (c *comparison) buildIndex(ctx context.Context, s *subject) (_ *kg.Index, e
 	}
 	c.index = nil // frees its memory
 	c.indexed = s.graph
-	c.index, err = s.buildIndex(ctx)
+	known := s.graph
+	if c.skip {
+		entities, relations := s.checkpoint.Entities, s.checkpoint.Relations
+		if known, err = c.whole.Restrict(checkpointOwner, entities, relations); err == nil {
+			known, err = known.Relabel(entities, relations)
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	c.index, err = buildIndex(ctx, known)
 	return c.index, err
 }
 
@@ -460,9 +470,10 @@ func (c *comparison) rank(ctx context.Context, log io.Writer, number int, name s
 	}
 	return &competitor{
 		ComparedCheckpoint: metrics.ComparedCheckpoint{
-			Name: name, Checkpoint: describedCheckpoint(path, config, sum), Ranks: ranking.Ranks,
+			Name: name, Checkpoint: describedCheckpoint(path, config, sum), Candidates: candidates,
+			Ranks: ranking.Ranks,
 		},
-		graph: s.graph, candidates: candidates, labels: labels,
+		graph: s.graph, labels: labels,
 	}, nil
 }
 

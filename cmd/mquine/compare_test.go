@@ -199,7 +199,7 @@ func TestCompareFormats(t *testing.T) {
 	records, err := csv.NewReader(strings.NewReader(o.stdout)).ReadAll()
 	require.NoError(t, err)
 	const metrics = 4
-	assert.Len(t, records[0], 27)
+	assert.Len(t, records[0], 29)
 	assert.Zero(t, (len(records)-1)%(2*metrics))
 	for _, record := range records[1:] {
 		if record[5] == w.model+"/" {
@@ -246,11 +246,12 @@ func TestCompareCIBy(t *testing.T) {
 	o = succeed(t, append(compare, "--ci-by", "relation", "--format", "csv")...)
 	records, err := csv.NewReader(strings.NewReader(o.stdout)).ReadAll()
 	require.NoError(t, err)
-	assert.Equal(t, []string{"ci_low", "ci_high", "p", "ci_by", "clusters", "effective_clusters", "restricted",
-		"tolerance_absolute", "tolerance_relative"}, records[0][18:])
+	assert.Equal(t, []string{"ci_low", "ci_high", "p", "ci_by", "clusters", "effective_clusters",
+		"base_candidates", "other_candidates", "restricted", "tolerance_absolute", "tolerance_relative"},
+		records[0][18:])
 	assert.Equal(t, []string{"relation", strconv.Itoa(together.Clusters)}, records[1][21:23])
 	assert.Equal(t, []string{"", ""}, records[1][18:20])
-	assert.Equal(t, []string{"false", "0", "0"}, records[1][24:])
+	assert.Equal(t, []string{"60", "60", "false", "0", "0"}, records[1][24:])
 }
 
 // Ranks files in place of checkpoints give the same comparison.
@@ -379,7 +380,7 @@ func TestCompareTolerance(t *testing.T) {
 	records, err := csv.NewReader(strings.NewReader(succeed(t, append(compare, "--format", "csv")...).stdout)).ReadAll()
 	require.NoError(t, err)
 	for _, record := range records[1:] {
-		assert.Equal(t, []string{"false", "1e-05", "0.0001"}, record[24:])
+		assert.Equal(t, []string{"false", "1e-05", "0.0001"}, record[26:])
 	}
 }
 

@@ -430,11 +430,14 @@ func (f *found) header() []string {
 func (f *found) tables() []*text.Table {
 	t := text.NewTable(4, 5, 6, 7)
 	t.Caption = fmt.Sprintf("Unknown triples of %s that %s finds most plausible", f.graph.Name,
-		f.Provenance.Checkpoint.Model)
+		f.Provenance.Checkpoint.ModelText())
 	if f.Per != rank.PerGraph.String() {
 		t.Caption += fmt.Sprintf(", at most %d of each %s", f.K, f.Per)
 	}
-	t.Caption += "."
+	question := map[kg.Side]string{kg.Tail: "(h, r, ?)", kg.Head: "(?, r, t)"}[f.Discovery.Side]
+	order := map[bool]string{false: "score", true: "z-score"}[f.Standardise]
+	t.Caption += fmt.Sprintf(". Answers to %s, by %s.", question, order)
+	t.Caption = strings.Join(append([]string{t.Caption}, f.remarks()...), " ")
 	header := []any{"head", "relation", "tail", "rank", "score"}
 	if f.Standardise {
 		header = append(header, "z")
@@ -457,6 +460,14 @@ func (f *found) tables() []*text.Table {
 		t.AppendRow(row)
 	}
 	return []*text.Table{t}
+}
+
+// remarks says which entities the triples are among.
+func (f *found) remarks() []string {
+	if f.Restrictions == nil {
+		return nil
+	}
+	return []string{f.Restrictions.Sentence(rank.BothSides, f.Provenance.Data.Entities)}
 }
 
 func (f *found) records() (header []string, rows iter.Seq[[]string]) {

@@ -208,7 +208,8 @@ func TestDiscoverOptions(t *testing.T) {
 			assert.Equal(t, tail, x.Tail)
 			assert.NotNil(t, x.Z)
 		}
-		assert.Equal(t, 1+len(report.Triples), strings.Count(o.stdout, "\n"))
+		assert.Equal(t, 3+len(report.Triples), strings.Count(o.stdout, "\n"))
+		assert.Contains(t, o.stdout, "\n\nTails among 1 candidate (type person), heads among 3 candidates (")
 		assert.Regexp(t, `^head +relation +tail +rank +score +z\n`, o.stdout)
 	}
 	// Discovered triples have the probabilities that score gives them.
@@ -234,8 +235,8 @@ func TestDiscoverOptions(t *testing.T) {
 		requireSentence(t, exitFailed, "is for --side tail, not for --side head: write another with "+
 			"mquine classify --side head --calibration")
 	o = succeed(t, "discover", w.model, "--data", w.data, "-k", "3", "--per", "query", "--format", "latex")
-	assert.Contains(t, o.stdout, "\\caption{Unknown triples of families that mquine finds most plausible, "+
-		"at most 3 of each query.}\n")
+	assert.Contains(t, o.stdout, "\\caption{Unknown triples of families that mquine (d = 6) finds most plausible, "+
+		"at most 3 of each query. Answers to (h, r, ?), by score.}\n")
 	// The last column is right-aligned, so all lines have the same width.
 	o = succeed(t, "discover", w.model, "--data", w.data, "-k", "3", "--order", "z", "--calibration", calibration)
 	lines := strings.Split(strings.TrimSpace(o.stdout), "\n")

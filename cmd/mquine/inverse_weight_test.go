@@ -58,8 +58,21 @@ func TestInverseWeight(t *testing.T) {
 	}
 	assert.NotEqual(t, direct, inverse)
 
+	// The printed formula includes the weight.
+	triple := strings.Fields(string(must1(os.ReadFile(filepath.Join(w.data, "test.txt")))))[:3]
+	score := []string{"score", weighted, "--head", triple[0], "--relation", triple[1], "--tail", triple[2]}
+	o := succeed(t, score...)
+	assert.Contains(t, o.stdout, "In both directions: 0.75 s(h, r, t) + 0.25 s(t, r⁻¹, h), where s is this score.\n")
+	assert.Contains(t, succeed(t, append(score, "--json", "-")...).stdout,
+		`"formula": "0.75 s(h, r, t) + 0.25 s(t, r⁻¹, h) with s = Re `)
+	assert.Contains(t, succeed(t, append(score, "--side", "head")...).stdout, " 0.25 s(h, r, t) + 0.75 s(t, r⁻¹, h)")
+	assert.NotContains(t, succeed(t, append(score, "--inverse-weight", "0")...).stdout, "r⁻¹")
+	o = succeed(t, append(score, w.model, "--ensemble", "1,2")...)
+	assert.Contains(t, o.stdout, "\nWeight 1: complex (d = 4, reciprocal, inverse weight 0.25).\n"+
+		"Weight 2: mquine (d = 6).\n")
+
 	assert.Contains(t, succeed(t, "info", weighted).stdout, "with reciprocal relations and inverse_weight 0.25")
-	o := succeed(t, "eval", plain, "--data", w.data, "--inverse-weight", "0.5")
+	o = succeed(t, "eval", plain, "--data", w.data, "--inverse-weight", "0.5")
 	assert.Contains(t, strings.ReplaceAll(o.stdout, "\n", " "), "complex (d = 4, reciprocal, inverse weight 0.5)")
 	// In an ensemble, a checkpoint without reciprocal relations keeps its scores.
 	o = succeed(t, "eval", plain, w.model, "--ensemble", "equal", "--data", w.data, "--inverse-weight", "0.5")

@@ -57,7 +57,7 @@ func (e *evaluation) checkNegatives() error {
 	if !given && e.fixed.Name != metrics.OGB {
 		return nil
 	}
-	restriction := optionalFlag{e.restriction.given(), "another restriction of the candidates"}
+	restriction := optionalFlag{e.restriction.given(), e.restriction.flag()}
 	if name := firstGiven(append([]optionalFlag{restriction}, e.screenFlags()...)...); name != "" {
 		return fmt.Errorf("%s does not apply to a ranking among given negatives: leave it out", name)
 	}

@@ -206,13 +206,13 @@ func TestNegativesBadInput(t *testing.T) {
 			"--sample", "5", "--tail-negatives", texts[kg.Tail],
 		},
 		"--protocol ogb does not apply to the estimates of --sample": {"--protocol", "ogb", "--sample", "5"},
-		"restriction of the candidates does not apply to a ranking among given negatives: leave it out": {
+		"--candidates does not apply to a ranking among given negatives: leave it out (see mquine eval --help)": {
 			"--protocol", "ogb", "--candidates", "observed",
 		},
 		"--screen does not apply to a ranking among given negatives": {
 			"--side", "tail", "--tail-negatives", texts[kg.Tail], "--screen", "int8",
 		},
-		"another restriction of the candidates does not apply": {
+		"--candidates does not apply to a ranking among given negatives: leave it out": {
 			"--side", "tail", "--tail-negatives", texts[kg.Tail], "--candidates", "observed",
 		},
 		"a list of negatives does not apply to --side relation, whose candidates are relations: leave it out": {

@@ -307,6 +307,7 @@ type answers struct {
 	all    iter.Seq[answer]
 	single bool // the flags give the query, and title names it
 	title  string
+	sides  rank.Sides // the sides of the queries for entities
 	labels map[string]string
 }
 
@@ -314,6 +315,7 @@ type answers struct {
 func (l *answers) set(s *session, queries []question, lists [][]rank.Prediction, complete, listed bool) {
 	l.Queries = len(queries)
 	g := s.graph
+	l.sides = sidesOf(queries)
 	l.all = func(yield func(answer) bool) {
 		for i, found := range lists {
 			for j, f := range found {
@@ -336,6 +338,30 @@ func (l *answers) set(s *session, queries []question, lists [][]rank.Prediction,
 		}
 		l.title = "(" + strings.Join(fields[:], ", ") + ")"
 	}
+}
+
+// sidesOf returns the sides on which queries ask for entities.
+func sidesOf(queries []question) rank.Sides {
+	switch asks := func(side kg.Side) bool {
+		return slices.ContainsFunc(queries, func(q question) bool { return q.side == side })
+	}; {
+	case !asks(kg.Head):
+		return rank.TailSide
+	case !asks(kg.Tail):
+		return rank.HeadSide
+	}
+	return rank.BothSides
+}
+
+// remarks says which candidates the answers are among.
+func (l *answers) remarks() (lines []string) {
+	if l.Restrictions != nil {
+		lines = append(lines, l.Restrictions.Sentence(l.sides, l.Provenance.Data.Entities))
+	}
+	if l.FilterKnown {
+		lines = append(lines, "Known answers are left out.")
+	}
+	return lines
 }
 
 // answer is an answer to a query, with the triple that it completes.
@@ -398,6 +424,9 @@ func (l *answers) tables() []*text.Table {
 		t.AppendHeader([]any{"head", "relation", "tail", "rank", "score", "known"})
 	}
 	t.Title = l.title
+	t.Caption = strings.Join(append([]string{
+		fmt.Sprintf("Answers of %s.", l.Provenance.Checkpoint.ModelText()),
+	}, l.remarks()...), " ")
 	for a := range l.all {
 		known := unknown
 		if a.Known != nil {

@@ -104,6 +104,15 @@ func TestPredictOne(t *testing.T) {
 	o = succeed(t, append(predict, "--tail", tail, "--relation", relation)...)
 	assert.Contains(t, o.stdout, "(?, "+relation+", "+tail+")")
 
+	// The output says which candidates the answers are among.
+	list := w.path("list.txt")
+	require.NoError(t, os.WriteFile(list, []byte(head+"\n"+tail+"\n"), 0o644))
+	among := append(predict, "--tail", tail, "--relation", relation, "--candidates", list, "--filter-known")
+	protocol := "2 candidates (" + list + "). Known answers are left out."
+	assert.Contains(t, strings.ReplaceAll(succeed(t, among...).stdout, "\n", " "), protocol)
+	assert.Contains(t, succeed(t, append(among, "--format", "latex")...).stdout,
+		"Answers of mquine (d = 6). "+strings.ReplaceAll(protocol, "_", `\_`)+"}\n")
+
 	// Ask for more answers than there are candidates.
 	o = succeed(t, append(predict, "--head", head, "--relation", relation, "-k", "1000")...)
 	assert.Equal(t, 3+60, strings.Count(o.stdout, "\n"))

@@ -203,18 +203,28 @@ type scorer struct {
 
 // describe returns the result without its triples.
 func (w *scorer) describe(ctx context.Context) (*scores, error) {
-	formula := "weighted sum of the scores of its models, without margins"
+	score := "weighted sum of the scores of its models, without margins"
 	if w.ensemble.paths == nil {
 		spec, err := model.Lookup(w.model.Config().Model)
 		if err != nil {
 			return nil, err
 		}
-		formula = spec.Score
+		score = spec.Score
 	}
 	r := &scores{
 		Schema: "mquine.score/1", Provenance: computedOn(ctx, w.options.Backend.Tier.String(), w.threads, ""),
-		Formula: formula, Better: "higher", Side: w.side.String(), Triples: []scoredTriple{},
+		Formula: score, Better: "higher", Side: w.side.String(), Triples: []scoredTriple{},
 		known: w.index != nil, ranks: w.ranks, calibration: w.calibration, labels: w.labels,
+	}
+	r.explanation = append(r.explanation, fmt.Sprintf("Score of %s: %s.", w.model.Config().Model, score))
+	if a := w.model.Config().InverseWeight; a != 0 {
+		a = map[rank.Sides]float64{rank.TailSide: a, rank.HeadSide: 1 - a, rank.BothSides: 0.5}[w.side]
+		r.Formula = fmt.Sprintf("%.4g s(h, r, t) + %.4g s(t, r⁻¹, h) with s = %s", 1-a, a, score)
+		r.explanation = append(r.explanation, fmt.Sprintf(
+			"In both directions: %.4g s(h, r, t) + %.4g s(t, r⁻¹, h), where s is this score.", 1-a, a))
+	}
+	for _, m := range w.described().Members {
+		r.explanation = append(r.explanation, fmt.Sprintf("Weight %.4g: %s.", m.Weight, m.ModelText()))
 	}
 	if w.ranks {
 		r.Filter, r.Ties = w.filter.String(), w.ties.String()

@@ -62,6 +62,7 @@ type scores struct {
 	all          iter.Seq[scoredTriple] // triples up to the first error; the iteration sets failed
 	failed       error
 	known, ranks bool
+	explanation  []string              // sentences about the score
 	calibration  *classify.Calibration // nil without --calibration
 	labels       map[string]string     // nil without labels.tsv
 }
@@ -241,14 +242,12 @@ func (r *scores) tables() []*text.Table {
 // caption describes the scores without their formula, whose characters LaTeX may lack.
 func (r *scores) caption() string {
 	return strings.Join(append([]string{
-		fmt.Sprintf("Scores of %s. Higher is better.", r.Provenance.Checkpoint.Model),
+		fmt.Sprintf("Scores of %s. Higher is better.", r.Provenance.Checkpoint.ModelText()),
 	}, r.protocol()...), " ")
 }
 
 func (r *scores) remarks() []string {
-	return append([]string{
-		fmt.Sprintf("Score of %s: %s.", r.Provenance.Checkpoint.Model, r.Formula), "Higher is better.",
-	}, r.protocol()...)
+	return slices.Concat(r.explanation, []string{"Higher is better."}, r.protocol())
 }
 
 // protocol says which queries, filter, tie rule and calibration the numbers belong to.

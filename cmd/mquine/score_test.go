@@ -265,7 +265,7 @@ func TestScoreLabels(t *testing.T) {
 		"--tail", triple[2]}
 	assert.Regexp(t, triple[0]+` \(Anna\) +`+triple[1]+` \(knows\) +`+triple[2]+` +\S`, succeed(t, args...).stdout)
 	assert.Contains(t, succeed(t, append(args, "--format", "latex")...).stdout,
-		"\\caption{Scores of mquine. Higher is better. Scores as answers to (h, r, ?).}\n", "LaTeX may lack ‖")
+		"\\caption{Scores of mquine (d = 6). Higher is better. Scores as answers to (h, r, ?).}\n", "LaTeX may lack ‖")
 	lines := strings.Split(succeed(t, append(args, "--format", "tsv")...).stdout, "\n")
 	assert.Equal(t, "head\trelation\ttail\tscore\tknown\thead_label\trelation_label\ttail_label", lines[0])
 	assert.Regexp(t, "^"+strings.Join(triple, "\t")+`\t\S+\ttest\tAnna\tknows\t$`, lines[1])

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -12,6 +13,8 @@ import (
 
 	"github.com/mquine/mquine/internal/text"
 	"github.com/mquine/mquine/kg"
+	"github.com/mquine/mquine/metrics"
+	"github.com/mquine/mquine/rank"
 )
 
 // A checkpoint that lacks entities and a relation of the data ranks, with --skip-unknown, as it does with data
@@ -66,7 +69,27 @@ func TestSkipUnknown(t *testing.T) {
 		assert.Equal(t, 1, strings.Count(notes, "checkpoint "+small+" lacks 2 entities and 1 relation"), notes)
 	}
 
-	// So do ranks files and checkpoints.
+	// Known answers that only one of them has do not compete there.
+	succeed(t, "eval", w.model, "--data", w.data, "--filter", "all", "--ranks", w.path("all.tsv"))
+	entities, relations := kg.NewVocabulary(), kg.NewVocabulary()
+	list, _, _, err := metrics.ReadRanks("all.tsv", strings.NewReader(read("all.tsv")), 1e6, entities, relations)
+	require.NoError(t, err)
+	var sum, n float64
+	for _, r := range list {
+		if !unknown[entities.Label(r.Triple.Head)] && !unknown[entities.Label(r.Triple.Tail)] &&
+			!unknown[relations.Label(r.Triple.Relation)] {
+			sum += 1 / (1 + float64(r.Better[rank.All]) + float64(r.Equal[rank.All])/2)
+			n++
+		}
+	}
+	var compared metrics.ComparisonReport
+	o = succeed(t, "compare", small, w.model, "--data", w.data, "--skip-unknown", "--json", "-")
+	require.NoError(t, json.Unmarshal([]byte(o.stdout), &compared))
+	both := compared.Checkpoints[1].Results[len(compared.Checkpoints[1].Results)-1]
+	assert.Equal(t, float64(both.N), n)
+	assert.InDelta(t, sum/n, float64(both.MRR), 1e-12)
+
+	// Ranks files and checkpoints rank the same queries too. and checkpoints.
 	ranks := w.path("expected.tsv")
 	without := []string{"compare", ranks, ranks, "--data", w.data}
 	mquine(t, without...).requireSentence(t, exitFailed, "rank the same split, without leaving out triples; after "+

@@ -33,8 +33,6 @@ type subject struct {
 	graph      *kg.Graph
 	// dataNotes are the notes about the data set. The notes of graph are these and a note about candidates.
 	dataNotes []string
-	// moreRelations is the number of relations of the checkpoint that the data set lacks.
-	moreRelations int
 }
 
 // member is a checkpoint of a subject.
@@ -118,13 +116,13 @@ func (in inputs) openFirst(
 	})
 	err := group.Wait()
 	_, _ = notes.WriteTo(log) // a failure to print notes must not end the work
-	more, dataNotes := 0, []string(nil)
+	var dataNotes []string
 	if err == nil && g != nil {
 		if in.skipUnknown {
 			g, err = g.Restrict(checkpointOwner, c.Entities, c.Relations)
 		}
 		if err == nil {
-			more, dataNotes = c.Relations.Len()-g.Relations.Len(), g.Notes
+			dataNotes = g.Notes
 			if g, err = g.Relabel(c.Entities, c.Relations); err != nil {
 				err = fmt.Errorf("%w, or leave out their triples with --%s", err, skipUnknownFlag)
 			}
@@ -138,7 +136,6 @@ func (in inputs) openFirst(
 	}
 	return &subject{
 		model: c.Model, checkpoint: c, members: []member{{checkpoint: c}}, graph: g, dataNotes: dataNotes,
-		moreRelations: more,
 	}, nil
 }
 
@@ -185,9 +182,11 @@ func explainData(name string, err error) error {
 }
 
 // buildIndex indexes the known answers of the data set.
-func (s *subject) buildIndex(ctx context.Context) (x *kg.Index, err error) {
+func (s *subject) buildIndex(ctx context.Context) (*kg.Index, error) { return buildIndex(ctx, s.graph) }
+
+func buildIndex(ctx context.Context, g *kg.Graph) (x *kg.Index, err error) {
 	err = phase(ctx, "index", func(ctx context.Context) error {
-		x, err = kg.NewIndex(ctx, s.graph)
+		x, err = kg.NewIndex(ctx, g)
 		return err
 	})
 	return x, err
@@ -326,7 +325,7 @@ func (s *subject) noteData(w io.Writer, ranks bool) {
 // noteRelations prints a note about candidates of a ranking of relations. kg.Graph.Relabel has the note
 // about entities.
 func (s *subject) noteRelations(w io.Writer) {
-	if n := s.moreRelations; n > 0 {
+	if n := s.graph.AddedRelations(); n > 0 {
 		printNote(w, "%s", text.Count(n, "relation that is only in the checkpoint stays a candidate",
 			"relations that are only in the checkpoint stay candidates"))
 	}

@@ -17,7 +17,7 @@ import (
 type Table struct {
 	// Title is a line above the table, or empty.
 	Title string
-	// Caption is the caption in LaTeX of a table without a title.
+	// Caption is the caption in LaTeX, after the title if there is one.
 	Caption string
 	numbers []int
 	header  []any
@@ -249,12 +249,16 @@ func (t *Table) Markdown() string {
 	return b.String()
 }
 
-// LaTeX returns the table as a table environment with its title or Caption as the caption. It needs the
+// LaTeX returns the table as a table environment with its title and Caption as the caption. It needs the
 // package booktabs.
 func (t *Table) LaTeX() string {
 	var b strings.Builder
 	b.WriteString("\\begin{table}\n\\centering\n")
-	if caption := cmp.Or(t.Title, t.Caption); caption != "" {
+	caption := cmp.Or(t.Title, t.Caption)
+	if t.Title != "" && t.Caption != "" {
+		caption = t.Title + ". " + t.Caption
+	}
+	if caption != "" {
 		fmt.Fprintf(&b, "\\caption{%s}\n", latex(caption))
 	}
 	b.WriteString("\\begin{tabular}{")

@@ -90,7 +90,7 @@ func TestLaTeXQuotes(t *testing.T) {
 		`\texttt{\symbol{34}}d\texttt{\symbol{34}} '{}'e'{}' f,{},g 1--2 \\`+"\n")
 	assert.Contains(t, table.LaTeX(), "\\caption{A caption}\n")
 	table.Title = "A title"
-	assert.Contains(t, table.LaTeX(), "\\caption{A title}\n")
+	assert.Contains(t, table.LaTeX(), "\\caption{A title. A caption}\n")
 	assert.NotContains(t, table.Render(), "caption")
 }
 
