@@ -112,8 +112,9 @@ func NewTrainer(ctx context.Context, c recipe.Recipe, g *kg.Graph, m Machine) (*
 }
 
 // NewTrainerFrom returns a trainer that changes the parameters of the model start in place and uses
-// the model's hyper-parameters. It ignores the options in c for hyper-parameters and initial parameters.
-// It does not check the memory; see Memory.
+// the model's hyper-parameters. The options in c for hyper-parameters and initial parameters have no
+// effect, but must be valid: for example, block_losses needs hyper blocks=2 in c as well. NewTrainerFrom
+// does not check the memory; see Memory.
 //
 // The parameters must be writable. An open checkpoint usually has them in a mapped file, which is
 // read-only, and NewTrainerFrom then returns an error. To continue from a checkpoint, give model.New

@@ -467,7 +467,7 @@ func (f *found) remarks() []string {
 	if f.Restrictions == nil {
 		return nil
 	}
-	return []string{f.Restrictions.Sentence(rank.BothSides, f.Provenance.Data.Entities)}
+	return strings.Split(text.Wrap(f.Restrictions.Sentence(rank.BothSides, f.Provenance.Data.Entities)), "\n")
 }
 
 func (f *found) records() (header []string, rows iter.Seq[[]string]) {

@@ -146,7 +146,7 @@ func render(out io.Writer, f text.Format, r result) error {
 			case text.FormatLaTeX:
 				line = "% " + text.Escape(line)
 			default:
-				line = text.Wrap(text.Escape(line))
+				line = text.Escape(line)
 			}
 			if i == 0 && len(tables) > 0 {
 				line = "\n" + line

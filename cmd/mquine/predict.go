@@ -356,7 +356,8 @@ func sidesOf(queries []question) rank.Sides {
 // remarks says which candidates the answers are among.
 func (l *answers) remarks() (lines []string) {
 	if l.Restrictions != nil {
-		lines = append(lines, l.Restrictions.Sentence(l.sides, l.Provenance.Data.Entities))
+		sentence := l.Restrictions.Sentence(l.sides, l.Provenance.Data.Entities)
+		lines = append(lines, strings.Split(text.Wrap(sentence), "\n")...)
 	}
 	if l.FilterKnown {
 		lines = append(lines, "Known answers are left out.")

@@ -214,11 +214,14 @@ func tripleRate(perSecond float64) string {
 	return threeDigits(x) + prefix + " tr/s"
 }
 
-// threeDigits formats x with three significant digits, but with at most six decimals and with every
-// digit before the point: 4.90, 123, 1234.
+// threeDigits formats x with three significant digits, but with at most six decimals and, up to a million,
+// with every digit before the point: 4.90, 123, 1234, 1.23e+06.
 func threeDigits(x float64) string {
-	if x == 0 {
+	switch {
+	case x == 0:
 		return "0"
+	case math.Abs(x) >= 1e6:
+		return strconv.FormatFloat(x, 'g', 3, 64)
 	}
 	decimals := 2
 	for y := math.Abs(x); y >= 10 && decimals > 0; y /= 10 {

@@ -176,7 +176,7 @@ func TestProgressCounting(t *testing.T) {
 func TestThreeDigits(t *testing.T) {
 	for x, want := range map[float64]string{
 		0: "0", 0.0123456: "0.0123", 0.5: "0.500", 4.9: "4.90", 23.14: "23.1", 123.4: "123", 12345: "12345",
-		-4.9: "-4.90",
+		-4.9: "-4.90", 999_999: "999999", 1_234_567: "1.23e+06", -9.7052805e33: "-9.71e+33",
 	} {
 		assert.Equal(t, want, threeDigits(x))
 	}

@@ -268,7 +268,10 @@ func (t *training) folder(
 ) (string, error) {
 	if t.resume != "" {
 		if cmd.Flags().Changed(epochsFlag) {
-			return t.resume, run.Extend(ctx, t.resume, machine.Backend, t.given.Epochs)
+			reading := newMeter(log)
+			defer reading.clear()
+			machine.Reading = reading.reading("the data set")
+			return t.resume, run.Extend(ctx, t.resume, machine, t.given.Epochs)
 		}
 		return t.resume, nil
 	}
@@ -380,11 +383,11 @@ func (l *trainingLog) begin(r *run.Run, dir string) {
 // step shows the progress within an epoch. It serves as train.Machine.Progress.
 func (l *trainingLog) step(p train.Progress) {
 	rate := float64(p.Done) / p.Elapsed.Seconds()
-	epochs := float64(p.Epoch-1-l.before) + float64(p.Done)/float64(p.Total)
-	left := time.Duration(float64(time.Since(l.start)) / epochs * (float64(p.Epochs-l.before) - epochs))
-	l.meter.show(int64(p.Epoch-1)*int64(p.Total)+int64(p.Done), int64(p.Epochs)*int64(p.Total), p.Elapsed,
-		fmt.Sprintf("epoch %d/%d, %s left, loss %s, %s", p.Epoch, p.Epochs, left.Round(time.Second),
-			threeDigits(p.Loss.Total), tripleRate(rate)))
+	total := int64(p.Total)
+	done := int64(p.Epoch-1)*total + int64(p.Done)
+	left := remaining(done-int64(l.before)*total, int64(p.Epochs-l.before)*total, time.Since(l.start))
+	l.meter.show(done, int64(p.Epochs)*total, p.Elapsed, fmt.Sprintf("epoch %d/%d%s, loss %s, %s", p.Epoch, p.Epochs,
+		left, threeDigits(p.Loss.Total), tripleRate(rate)))
 }
 
 // epoch prints a line with the loss, speed and validation of an epoch. Details follow.
@@ -393,6 +396,10 @@ func (l *trainingLog) epoch(e train.Epoch) {
 	l.meter.nextLine = lineEvery
 	fmt.Fprintln(l.log, epochLine(e, l.run.Recipe, l.log))
 	l.epochDetails(details(l.log), e)
+	if c := l.run.Recipe; e.Epoch == l.before+1 && c.ZSamples > 0 && c.LambdaZ > 0 && e.Loss.Z == 0 {
+		printNote(l.log, "epoch %d has no Z-samples, because no negatives have Z-patterns: "+
+			"on such data, leave out --z-samples", e.Epoch)
+	}
 }
 
 // epochLine describes an epoch in a line of at most helpWidth columns, for log.

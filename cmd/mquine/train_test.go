@@ -1,13 +1,17 @@
 package main
 
 import (
+	"bytes"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/mquine/mquine/train"
 )
 
 // trainingFiles lists the files in the folder of a run with validation.
@@ -123,6 +127,35 @@ func TestTrainNotesUnusedFlags(t *testing.T) {
 		"note: the Z-samples have weight 0 (lambda_z), so they only take time: set --z-samples 0\n")
 }
 
+// Without Z-patterns, Z-samples have no effect.
+func TestTrainWithoutZPatterns(t *testing.T) {
+	w := newWorkplace(t)
+	const note = "note: epoch 1 has no Z-samples"
+	options := []string{"train", "--dim", "2", "--epochs", "2", "--valid-every", "0", "--negatives", "shared",
+		"--z-samples", "2"}
+	chain := w.path("chain")
+	require.NoError(t, os.Mkdir(chain, 0o755))
+	require.NoError(t, os.WriteFile(filepath.Join(chain, "train.txt"), []byte("a\tr\tb\nb\ts\tc\n"), 0o644))
+	o := succeed(t, append(options, "--data", chain, "--out", w.path("without"))...)
+	assert.Equal(t, 1, strings.Count(o.stderr, "note: epoch "))
+	assert.Contains(t, o.stderr, note)
+	assert.NotContains(t, succeed(t, append(options, "--data", w.data, "--out", w.path("with"))...).stderr, note)
+}
+
+// The time left is unknown before a triple is done.
+func TestTrainingProgress(t *testing.T) {
+	var log bytes.Buffer
+	m := newMeter(&log)
+	l := &trainingLog{meter: m, log: &log, start: time.Now().Add(-time.Minute)}
+	m.nextLine = 0
+	l.step(train.Progress{Epoch: 1, Epochs: 2, Total: 4, Elapsed: time.Minute})
+	assert.Contains(t, log.String(), "epoch 1/2, loss 0, 0 tr/s")
+	log.Reset()
+	m.nextLine = 0
+	l.step(train.Progress{Epoch: 1, Epochs: 2, Total: 4, Done: 2, Elapsed: time.Minute})
+	assert.Contains(t, log.String(), "epoch 1/2, 3m0s left, loss 0, ")
+}
+
 func TestTrainOptions(t *testing.T) {
 	data := smallFamilies(t)
 	out := filepath.Join(t.TempDir(), "run")
@@ -165,6 +198,8 @@ func TestTrainOptions(t *testing.T) {
 		{[]string{"--data", data, "--out", out, "--beta2", "0.5"}, exitFailed, "lower beta1, or raise beta2"},
 		{[]string{"--data", data, "--out", out, "--anchor-negatives"}, exitFailed,
 			"anchor_negatives needs shared negatives, but negatives is kvsall"},
+		{[]string{"--data", data, "--out", out, "--model", "tucker", "--batch", "1"}, exitFailed,
+			"batch: model tucker normalises each step, and so needs at least two queries in it: set batch"},
 		{[]string{"--data", data, "--out", out, "--products", "bf16x2", "--backend", "generic"}, exitFailed,
 			"products: bf16x2 needs AMX for bfloat16"},
 		{[]string{"--data", data, "--out", out, "--products", "bf16-amx", "--backend", "generic"}, exitFailed,

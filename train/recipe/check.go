@@ -139,6 +139,10 @@ func (r *Recipe) checkModel() error {
 	if r.Products != Float32 && (t.Distance != nil || t.Region != nil) {
 		refuse("products: model %s computes distances, not products: set it to %s", r.Model, Float32)
 	}
+	if network && r.Negatives == KvsAll && r.Batch == 1 {
+		refuse("batch: model %s normalises each step, and so needs at least two queries in it: set batch to 2 or more",
+			r.Model)
+	}
 	if r.Orthogonality > 0 && !slices.ContainsFunc(parameters, func(p model.Parameter) bool { return p.Maps }) {
 		refuse("orthogonality: model %s does not support it: set it to 0", r.Model)
 	}

@@ -9,7 +9,7 @@ import (
 
 	"github.com/mquine/mquine/internal/atomicfile"
 	"github.com/mquine/mquine/internal/text"
-	"github.com/mquine/mquine/kernel"
+	"github.com/mquine/mquine/train"
 	"github.com/mquine/mquine/train/internal/workdir"
 	"github.com/mquine/mquine/train/recipe"
 )
@@ -25,13 +25,13 @@ import (
 // the longer run would not have validated.
 //
 // Extend also refuses a trial of a search, because all trials must have the same number of epochs,
-// and a run that cannot continue on the backend.
-func Extend(ctx context.Context, dir string, b *kernel.Backend, epochs int) (err error) {
+// and a run that cannot continue with its data set on the machine. After an error, the run is unchanged.
+func Extend(ctx context.Context, dir string, m train.Machine, epochs int) (err error) {
 	r := &Run{Dir: filepath.Clean(dir)}
 	if _, err := r.read(ctx); err != nil || epochs == r.Recipe.Epochs {
 		return err
 	}
-	if err := r.Recipe.CheckBackend(b); err != nil {
+	if err := r.Recipe.CheckBackend(m.Backend); err != nil {
 		return err
 	}
 	if search := searchOf(r.Dir); search != "" {
@@ -57,6 +57,12 @@ func Extend(ctx context.Context, dir string, b *kernel.Backend, epochs int) (err
 		return err
 	}
 	r.Recipe.Epochs = epochs
+	if err := r.openData(ctx, data, m); err != nil {
+		return err
+	}
+	if err := train.CheckMemory(r.Graph, m, r.Recipe); err != nil {
+		return err
+	}
 	text, err := configText(data, r.Recipe)
 	if err != nil {
 		return err

@@ -126,15 +126,7 @@ func (r *Run) open(ctx context.Context, m train.Machine) error {
 	if n := r.progress.epoch; n > 0 && len(r.log) == 0 {
 		r.Notes = append(r.Notes, fmt.Sprintf("%s is missing, so a new log begins with epoch %d", r.path(logName), n+1))
 	}
-	if r.Graph == nil {
-		if r.Graph, err = kg.Open(ctx, data, kg.ReportProgress(m.Reading)); err != nil {
-			return err
-		}
-	}
-	if err := r.checkData(); err != nil {
-		return err
-	}
-	if err := r.Recipe.CheckData(r.Graph); err != nil {
+	if err := r.openData(ctx, data, m); err != nil {
 		return err
 	}
 	if r.trainer, err = train.NewTrainer(ctx, r.Recipe, r.Graph, m); err != nil {
@@ -155,6 +147,19 @@ func (r *Run) open(ctx context.Context, m train.Machine) error {
 		return r.save(ctx, lastName)
 	}
 	return nil
+}
+
+// openData reads the data set, unless the run has it, and checks that it suits the run.
+func (r *Run) openData(ctx context.Context, data string, m train.Machine) (err error) {
+	if r.Graph == nil {
+		if r.Graph, err = kg.Open(ctx, data, kg.ReportProgress(m.Reading)); err != nil {
+			return err
+		}
+	}
+	if err := r.checkData(); err != nil {
+		return err
+	}
+	return r.Recipe.CheckData(r.Graph)
 }
 
 // complete reports whether the run is finished, its last checkpoint exists, and its checkpoints have

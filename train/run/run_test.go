@@ -1,6 +1,7 @@
 package run
 
 import (
+	"bytes"
 	"context"
 	"os"
 	"path/filepath"
@@ -185,7 +186,7 @@ func TestExtendWithoutLog(t *testing.T) {
 	assert.Equal(t, "both epochs are done", r.Finished())
 	assert.Empty(t, r.Notes)
 	require.NoError(t, r.Close())
-	require.NoError(t, Extend(t.Context(), dir, traintest.Backend(t), 3))
+	require.NoError(t, Extend(t.Context(), dir, machineOf(t, 1), 3))
 	r, err = Open(t.Context(), dir, machineOf(t, 1))
 	require.NoError(t, err)
 	assert.Equal(t, []string{log + " is missing, so a new log begins with epoch 3"}, r.Notes)
@@ -204,12 +205,12 @@ func TestExtend(t *testing.T) {
 	average := func(c *recipe.Recipe) { c.EMA = 0.6 }
 	want := trainIn(t, data, of(4, average), machineOf(t, 1))
 	dir := trainIn(t, data, of(2, average), machineOf(t, 1))
-	require.NoError(t, Extend(t.Context(), dir, traintest.Backend(t), 4))
-	require.NoError(t, Extend(t.Context(), dir, traintest.Backend(t), 4), "again")
+	require.NoError(t, Extend(t.Context(), dir, machineOf(t, 1), 4))
+	require.NoError(t, Extend(t.Context(), dir, machineOf(t, 1), 4), "again")
 	r, err := Open(t.Context(), dir, machineOf(t, 1))
 	require.NoError(t, err)
 	require.Empty(t, r.Finished())
-	other := Extend(t.Context(), dir, traintest.Backend(t), 5)
+	other := Extend(t.Context(), dir, machineOf(t, 1), 5)
 	assert.EqualError(t, other, "another process is using "+dir+": wait until it ends, or stop it")
 	require.NoError(t, r.Train(t.Context(), func(train.Epoch) {}))
 	require.NoError(t, r.Close())
@@ -217,8 +218,28 @@ func TestExtend(t *testing.T) {
 		assert.Equal(t, traintest.Digest(t, want, file), traintest.Digest(t, dir, file), file)
 	}
 
-	extend := func(dir string, epochs int) error { return Extend(t.Context(), dir, traintest.Backend(t), epochs) }
+	extend := func(dir string, epochs int) error { return Extend(t.Context(), dir, machineOf(t, 1), epochs) }
 	require.NoError(t, extend(dir, 4), "done")
+
+	// If the data set is missing or another one, the run does not change.
+	config, err := os.ReadFile(filepath.Join(dir, ConfigFile))
+	require.NoError(t, err)
+	unchanged := func(want string) {
+		require.ErrorContains(t, extend(dir, 5), want)
+		now, err := os.ReadFile(filepath.Join(dir, ConfigFile))
+		require.NoError(t, err)
+		require.Equal(t, string(config), string(now))
+	}
+	path := filepath.Join(data, "train.txt")
+	triples, err := os.ReadFile(path)
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(path, triples[bytes.IndexByte(triples, '\n')+1:], 0o644))
+	unchanged("has changed since")
+	require.NoError(t, os.Rename(data, data+".away"))
+	unchanged("no such file or directory")
+	require.NoError(t, os.Rename(data+".away", data))
+	require.NoError(t, os.WriteFile(path, triples, 0o644))
+
 	assert.EqualError(t, extend(dir, 3), dir+" already has 4 epochs: set epochs (--epochs) to a larger number")
 	falls := trainIn(t, data, of(2, func(c *recipe.Recipe) { c.Decay = recipe.CosineDecay }), machineOf(t, 1))
 	assert.EqualError(t, extend(falls, 4), falls+" cannot be extended, because its "+
