@@ -242,7 +242,7 @@ func (p *part) addGroups(pair metrics.NamedComparison, by string) {
 func changedTable(pair metrics.NamedComparison) table {
 	t := table{
 		Caption: "Queries whose 1/rank changed most, with the target in bold",
-		Columns: append(numberColumns("Base rank", "Other rank"), textColumns("Head", "Relation", "Tail")...),
+		Columns: append(numberColumns("Base rank", "Other rank"), targetColumns()...),
 	}
 	for _, q := range pair.Changed {
 		row := texts(rankNumber(metrics.Number(q.BaseRank)), rankNumber(metrics.Number(q.OtherRank)))

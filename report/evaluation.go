@@ -224,7 +224,7 @@ func (e Evaluation) extremes(h metrics.Result) part {
 		}
 		t := table{
 			Caption: list.caption,
-			Columns: append(numberColumns("Rank"), textColumns("Head", "Relation", "Tail")...),
+			Columns: append(numberColumns("Rank"), targetColumns()...),
 		}
 		for _, q := range list.queries {
 			t.Rows = append(t.Rows, append(texts(rankNumber(metrics.Number(q.Rank))), targetCells(q.Side,
@@ -236,10 +236,14 @@ func (e Evaluation) extremes(h metrics.Result) part {
 	return p
 }
 
-// targetCells returns the cells of a triple, with the target of its query in bold.
+// targetColumns returns the columns of targetCells.
+func targetColumns() []column { return textColumns("Head", "Relation", "Tail", "Target") }
+
+// targetCells returns the cells of a triple, with the target of its query in bold, and the side of the
+// target.
 func targetCells(side string, head, relation, tail cell) []cell {
 	for s, c := range map[kg.Side]*cell{kg.Head: &head, kg.Relation: &relation, kg.Tail: &tail} {
 		c.Bold = side == s.String()
 	}
-	return []cell{head, relation, tail}
+	return []cell{head, relation, tail, {Text: side}}
 }

@@ -473,11 +473,26 @@ func TestExtremes(t *testing.T) {
 	assert.Equal(t, rank.Realistic, Evaluation{"e", r}.ties())
 }
 
+// The speed of a run is the number of triples of all epochs over their time, without validation.
+func TestRunSpeed(t *testing.T) {
+	h := run.History{Recipe: recipe.Default()}
+	h.Epochs = []train.Epoch{{Epoch: 1, Seconds: 9, TriplesPerSecond: 10, ValidSeconds: 5},
+		{Epoch: 2, Seconds: 1, TriplesPerSecond: 90}}
+	var found []string
+	for _, x := range (Run{"run", h}).tiles() {
+		if x.Name == "Time" {
+			found = append(found, x.Note)
+		}
+	}
+	assert.Equal(t, []string{"18 triples per second of training"}, found)
+}
+
 // The cell of a query's target is bold.
 func TestTargetCells(t *testing.T) {
 	for i, side := range []kg.Side{kg.Head, kg.Relation, kg.Tail} {
 		for k, c := range targetCells(side.String(), cell{}, cell{}, cell{}) {
 			assert.Equal(t, k == i, c.Bold, "cell %d on side %v", k, side)
+			assert.Equal(t, k == 3, c.Text == side.String(), "cell %d on side %v", k, side)
 		}
 	}
 }

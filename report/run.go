@@ -62,11 +62,16 @@ func (r Run) lead() string {
 }
 
 func (r Run) tiles() []tile {
-	var wall, processor, triples float64
+	var training, validation, processor, triples float64
 	for _, e := range r.Epochs {
-		wall += e.Seconds + e.ValidSeconds
+		training += e.Seconds
+		validation += e.ValidSeconds
 		processor += e.ProcessorSeconds
-		triples += e.TriplesPerSecond / float64(len(r.Epochs))
+		triples += e.TriplesPerSecond * e.Seconds
+	}
+	rate := ""
+	if training > 0 {
+		rate = text.Comma(int(triples/training)) + " triples per second of training"
 	}
 	var t []tile
 	if best, ok := r.Best(); ok {
@@ -76,7 +81,7 @@ func (r Run) tiles() []tile {
 	t = append(t,
 		tile{"Epochs", fmt.Sprint(r.last().Epoch), fmt.Sprintf("of %d", r.Recipe.Epochs)},
 		tile{"Last loss", number(metrics.Number(r.last().Loss.Total), 4), ""},
-		tile{"Time", seconds(wall), text.Comma(int(triples)) + " triples per second"})
+		tile{"Time", seconds(training + validation), rate})
 	if processor > 0 {
 		t = append(t, tile{"Processor time", seconds(processor), "all threads, with validation"})
 	}

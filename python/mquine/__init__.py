@@ -83,6 +83,7 @@ def compare(checkpoints: Paths, data: Path, **options: Any) -> Dict[str, Any]:
 def predict(
     checkpoint: Paths,
     data: Path,
+    *,
     relation: Optional[str] = None,
     head: Optional[str] = None,
     tail: Optional[str] = None,

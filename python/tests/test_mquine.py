@@ -74,7 +74,7 @@ class TestPackage(unittest.TestCase):
         result = mquine.evaluate(both, self.data, ensemble="equal")
         self.assertEqual(2, len(result["provenance"]["checkpoint"]["members"]))
         for result in (
-            mquine.predict(both, self.data, relation, head=head, ensemble="equal"),
+            mquine.predict(both, self.data, relation=relation, head=head, ensemble="equal"),
             mquine.discover(both, self.data, k=3, ensemble="equal"),
             mquine.score(both, self.data / "test.txt", ensemble="equal"),
             mquine.classify(both, self.data, ensemble="equal"),
@@ -111,7 +111,7 @@ class TestPackage(unittest.TestCase):
         types = self.dir / "types.tsv"
         types.write_text("".join("%s\t%s\n" % (entity, "abc"[i % 3]) for i, entity in enumerate(entities)))
         result = mquine.predict(
-            self.checkpoint, self.data, relation, head=head, k=len(entities), types=types, candidate_type=["a", "b"],
+            self.checkpoint, self.data, relation=relation, head=head, k=len(entities), types=types, candidate_type=["a", "b"],
         )
         found = {answer["tail"] for answer in result["answers"]}
         self.assertEqual({0, 1}, {entities.index(entity) % 3 for entity in found})
@@ -121,7 +121,7 @@ class TestPackage(unittest.TestCase):
             r"similar: the argument .+ \(a NUL character\)": lambda: mquine.similar(self.checkpoint, "a\0b"),
             "similar: the argument .+ surrogate": lambda: mquine.similar(self.checkpoint, "\ud800"),
             "similar: the argument cannot be": lambda: mquine.similar(self.checkpoint, ["a", "b"]),
-            "predict: --head .+ NUL": lambda: mquine.predict(self.checkpoint, self.data, "r", head="a\0b"),
+            "predict: --head .+ NUL": lambda: mquine.predict(self.checkpoint, self.data, relation="r", head="a\0b"),
             "eval: --hits cannot be": lambda: mquine.evaluate(self.checkpoint, self.data, hits={1: 2}),
             "eval: --hits cannot be None": lambda: mquine.evaluate(self.checkpoint, self.data, hits=[None]),
             "eval: leave out json": lambda: mquine.evaluate(self.checkpoint, self.data, json="result.json"),
@@ -136,7 +136,7 @@ class TestPackage(unittest.TestCase):
 
     def test_predict(self) -> None:
         head, relation, _ = (self.data / "test.txt").read_text().splitlines()[0].split("\t")
-        result = mquine.predict(self.checkpoint, self.data, relation, head=head, k=3)
+        result = mquine.predict(self.checkpoint, self.data, relation=relation, head=head, k=3)
         self.assertRegex(result["schema"], r"^mquine\.predict/\d+$")
         result = mquine.predict(self.checkpoint, self.data, head=head, tail=head, k=2)
         self.assertEqual(["relation"] * 2, [a["answer"] for a in result["answers"]])
