@@ -60,13 +60,13 @@ func (g *Graph) Bytes() (n int64) {
 }
 
 // Triples returns the triples of a split in the order of its file. If the data set lacks the split,
-// the error tells the user how to add it.
+// the error tells the user how to add it. It is also an error if Restrict left out all of them.
 func (g *Graph) Triples(s Split) ([]Triple, error) {
-	if g.Has(s) {
-		return g.Splits[s], nil
-	}
 	if why := g.emptied[s]; why != "" {
 		return nil, fmt.Errorf("data set %s: %s: use the data set of the checkpoint", g.Name, why)
+	}
+	if g.Has(s) {
+		return g.Splits[s], nil
 	}
 	if g.Dir == "" {
 		return nil, fmt.Errorf("data set %s has no %v split", g.Name, s)

@@ -49,8 +49,8 @@ func (g *Graph) Relabel(entities, relations *Vocabulary) (*Graph, error) {
 
 // Restrict returns the graph without the entities and relations whose labels two vocabularies lack, and
 // without their triples. Notes counts what was left out; owner, such as "the checkpoint", names what has
-// the vocabularies. If they have all labels, Restrict returns g. The result lacks a split of which no
-// triple remains, and Triples says why. It is an error if no triple remains at all.
+// the vocabularies. If they have all labels, Restrict returns g. If no triple of a split
+// remains, Triples returns an error that says why. It is an error if no triple remains at all.
 //
 // Data sets of PyKEEN lack the entities and relations that are in no training triple, and so do its models.
 func (g *Graph) Restrict(owner string, entities, relations *Vocabulary) (*Graph, error) {
@@ -82,7 +82,6 @@ func (g *Graph) Restrict(owner string, entities, relations *Vocabulary) (*Graph,
 		}
 		out.Splits[s] = kept
 		if len(kept) == 0 && len(triples) > 0 {
-			out.Splits[s] = nil
 			out.emptied[s] = fmt.Sprintf("%s lacks labels of every %v triple", owner, Split(s))
 		}
 		remaining += len(kept)

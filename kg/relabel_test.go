@@ -64,6 +64,7 @@ func TestRestrict(t *testing.T) {
 	out = restrict(g.Entities, NewVocabulary("s"))
 	assert.Equal(t, "model m lacks 1 relation of the data: left out 2 train and 2 test triples", out.Notes[1])
 	assert.Equal(t, []Triple{{2, 0, 0}}, out.Splits[Train])
+	assert.True(t, out.Has(Test), "the data set has the split")
 	relabelled, err := out.Relabel(g.Entities, NewVocabulary("q", "s"))
 	require.NoError(t, err)
 	_, err = relabelled.Triples(Test)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -95,11 +96,12 @@ func (t *Types) unknown(name string) error {
 	slices.Sort(all)
 	all = slices.Compact(all) // an identifier may also be a readable name
 	advice := text.Suggestion(name, all)
-	const few = 10
-	if advice == "" && len(all) <= few {
-		advice = ": choose from " + text.Join(all, "and")
-	} else if advice == "" {
+	if advice == "" {
+		const few = 10
 		advice = ": choose one of the types in the file"
+		if kinds := slices.Sorted(maps.Keys(t.members)); len(kinds) <= few {
+			advice = ": choose from " + text.Join(kinds, "and")
+		}
 	}
 	return fmt.Errorf("%s has no type %q%s", t.path, name, advice)
 }

@@ -350,7 +350,7 @@ func (r *classified) tables() []*text.Table {
 		return []*text.Table{t}
 	}
 	relations := text.NewTable(2, 3, 4, 5, 6)
-	relations.Title = "By relation"
+	relations.Title, relations.Caption = "By relation", t.Title
 	relations.AppendHeader([]any{"relation", "triples", "threshold", "accuracy", "F1", "ROC-AUC"})
 	for _, x := range r.Relations[:min(r.top, len(r.Relations))] {
 		threshold := "none"

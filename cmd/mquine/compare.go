@@ -39,7 +39,7 @@ type comparison struct {
 	changed int
 
 	graph   *kg.Graph // the data set without the triples that skipUnknown leaves out; nil before readData
-	whole   *kg.Graph // the data set as it was read, if skip is set
+	whole   *kg.Graph // the data set as it was read; the same as graph, unless skipUnknown leaves out triples
 	indexed *kg.Graph // graph with the identifiers of the last checkpoint
 	index   *kg.Index // known answers with the same identifiers
 }
@@ -194,7 +194,11 @@ func (c *comparison) run(ctx context.Context, log io.Writer) (*metrics.Compariso
 		first, next := competitors[0], competitors[i]
 		if i == 0 {
 			triples := first.graph.Splits[c.split]
-			if keys, err = c.keys(ctx, first.graph, c.index, triples, c.threads); err != nil {
+			index := c.index
+			if c.skip { // the index has more known answers than the graph
+				index = nil
+			}
+			if keys, err = c.keys(ctx, first.graph, index, triples, c.threads); err != nil {
 				return nil, err
 			}
 		}
@@ -287,6 +291,7 @@ func isRanksFile(path string) bool {
 func (c *comparison) readData(ctx context.Context, log io.Writer) (_ *kg.Graph, err error) {
 	if c.graph == nil {
 		c.graph, err = openData(ctx, c.data, log)
+		c.whole = c.graph
 	}
 	return c.graph, err
 }
@@ -313,7 +318,7 @@ func (c *comparison) skipUnknown(ctx context.Context, log io.Writer) error {
 			return err
 		}
 	}
-	c.whole, c.graph = c.graph, g
+	c.graph = g
 	return nil
 }
 
@@ -330,7 +335,7 @@ func (c *comparison) buildIndex(ctx context.Context, s *subject) (_ *kg.Index, e
 	c.index = nil // frees its memory
 	c.indexed = s.graph
 	known := s.graph
-	if c.skip {
+	if c.whole != c.graph {
 		entities, relations := s.checkpoint.Entities, s.checkpoint.Relations
 		if known, err = c.whole.Restrict(checkpointOwner, entities, relations); err == nil {
 			known, err = known.Relabel(entities, relations)
@@ -339,7 +344,7 @@ func (c *comparison) buildIndex(ctx context.Context, s *subject) (_ *kg.Index, e
 			return nil, err
 		}
 	}
-	c.index, err = buildIndex(ctx, known)
+	c.index, err = indexKnown(ctx, known)
 	return c.index, err
 }
 

@@ -437,7 +437,7 @@ func (f *found) tables() []*text.Table {
 	question := map[kg.Side]string{kg.Tail: "(h, r, ?)", kg.Head: "(?, r, t)"}[f.Discovery.Side]
 	order := map[bool]string{false: "score", true: "z-score"}[f.Standardise]
 	t.Caption += fmt.Sprintf(". Answers to %s, by %s.", question, order)
-	t.Caption = strings.Join(append([]string{t.Caption}, f.remarks()...), " ")
+	t.Caption = strings.Join(append([]string{t.Caption}, f.protocol()...), " ")
 	header := []any{"head", "relation", "tail", "rank", "score"}
 	if f.Standardise {
 		header = append(header, "z")
@@ -462,8 +462,13 @@ func (f *found) tables() []*text.Table {
 	return []*text.Table{t}
 }
 
-// remarks says which entities the triples are among.
+// remarks names the weights of the score, if it has any, and the entities that the triples are among.
 func (f *found) remarks() []string {
+	return append(weightRemark(f.Provenance.Checkpoint), f.protocol()...)
+}
+
+// protocol says which entities the triples are among.
+func (f *found) protocol() []string {
 	if f.Restrictions == nil {
 		return nil
 	}

@@ -62,11 +62,18 @@ func TestInverseWeight(t *testing.T) {
 	triple := strings.Fields(string(must1(os.ReadFile(filepath.Join(w.data, "test.txt")))))[:3]
 	score := []string{"score", weighted, "--head", triple[0], "--relation", triple[1], "--tail", triple[2]}
 	o := succeed(t, score...)
-	assert.Contains(t, o.stdout, "In both directions: 0.75 s(h, r, t) + 0.25 s(t, r⁻¹, h), where s is this score.\n")
+	assert.Contains(t, o.stdout, "\nHere: 0.75 s(h, r, t) + 0.25 s(t, r⁻¹, h), where s is this score.\n")
 	assert.Contains(t, succeed(t, append(score, "--json", "-")...).stdout,
 		`"formula": "0.75 s(h, r, t) + 0.25 s(t, r⁻¹, h) with s = Re `)
 	assert.Contains(t, succeed(t, append(score, "--side", "head")...).stdout, " 0.25 s(h, r, t) + 0.75 s(t, r⁻¹, h)")
-	assert.NotContains(t, succeed(t, append(score, "--inverse-weight", "0")...).stdout, "r⁻¹")
+	for side, want := range map[string]string{
+		"tail": "Score of complex: Re Σ h_i r_i conj(t_i).\nHigher",
+		"head": "\nHere: s(t, r⁻¹, h), where s is this score.\n",
+		"both": "\nHere: 0.5 s(h, r, t) + 0.5 s(t, r⁻¹, h), where s is this score.\n",
+	} {
+		o := succeed(t, append(score, "--inverse-weight", "0", "--side", side)...)
+		assert.Contains(t, o.stdout, want, side)
+	}
 	o = succeed(t, append(score, w.model, "--ensemble", "1,2")...)
 	assert.Contains(t, o.stdout, "\nWeight 1: complex (d = 4, reciprocal, inverse weight 0.25).\n"+
 		"Weight 2: mquine (d = 6).\n")

@@ -353,8 +353,13 @@ func sidesOf(queries []question) rank.Sides {
 	return rank.BothSides
 }
 
-// remarks says which candidates the answers are among.
-func (l *answers) remarks() (lines []string) {
+// remarks names the weights of the score, if it has any, and the candidates.
+func (l *answers) remarks() []string {
+	return append(weightRemark(l.Provenance.Checkpoint), l.protocol()...)
+}
+
+// protocol says which candidates the answers are among.
+func (l *answers) protocol() (lines []string) {
 	if l.Restrictions != nil {
 		sentence := l.Restrictions.Sentence(l.sides, l.Provenance.Data.Entities)
 		lines = append(lines, strings.Split(text.Wrap(sentence), "\n")...)
@@ -363,6 +368,14 @@ func (l *answers) remarks() (lines []string) {
 		lines = append(lines, "Known answers are left out.")
 	}
 	return lines
+}
+
+// weightRemark returns lines that describe the score of a checkpoint if it has weights.
+func weightRemark(c metrics.Checkpoint) []string {
+	if c.Members == nil && c.InverseWeight == 0 {
+		return nil
+	}
+	return strings.Split(text.Wrap(fmt.Sprintf("Model: %s.", c.ModelText())), "\n")
 }
 
 // answer is an answer to a query, with the triple that it completes.
@@ -426,8 +439,8 @@ func (l *answers) tables() []*text.Table {
 	}
 	t.Title = l.title
 	t.Caption = strings.Join(append([]string{
-		fmt.Sprintf("Answers of %s.", l.Provenance.Checkpoint.ModelText()),
-	}, l.remarks()...), " ")
+		fmt.Sprintf("Model: %s.", l.Provenance.Checkpoint.ModelText()),
+	}, l.protocol()...), " ")
 	for a := range l.all {
 		known := unknown
 		if a.Known != nil {

@@ -111,7 +111,7 @@ func TestPredictOne(t *testing.T) {
 	protocol := "2 candidates (" + list + "). Known answers are left out."
 	assert.Contains(t, strings.ReplaceAll(succeed(t, among...).stdout, "\n", " "), protocol)
 	assert.Contains(t, succeed(t, append(among, "--format", "latex")...).stdout,
-		"Answers of mquine (d = 6). "+strings.ReplaceAll(protocol, "_", `\_`)+"}\n")
+		"Model: mquine (d = 6). "+strings.ReplaceAll(protocol, "_", `\_`)+"}\n")
 
 	// Ask for more answers than there are candidates.
 	o = succeed(t, append(predict, "--head", head, "--relation", relation, "-k", "1000")...)

@@ -217,11 +217,18 @@ func (w *scorer) describe(ctx context.Context) (*scores, error) {
 		known: w.index != nil, ranks: w.ranks, calibration: w.calibration, labels: w.labels,
 	}
 	r.explanation = append(r.explanation, fmt.Sprintf("Score of %s: %s.", w.model.Config().Model, score))
-	if a := w.model.Config().InverseWeight; a != 0 {
-		a = map[rank.Sides]float64{rank.TailSide: a, rank.HeadSide: 1 - a, rank.BothSides: 0.5}[w.side]
-		r.Formula = fmt.Sprintf("%.4g s(h, r, t) + %.4g s(t, r⁻¹, h) with s = %s", 1-a, a, score)
-		r.explanation = append(r.explanation, fmt.Sprintf(
-			"In both directions: %.4g s(h, r, t) + %.4g s(t, r⁻¹, h), where s is this score.", 1-a, a))
+	if c := w.model.Config(); c.Reciprocal {
+		a := map[rank.Sides]float64{
+			rank.TailSide: c.InverseWeight, rank.HeadSide: 1 - c.InverseWeight, rank.BothSides: 0.5,
+		}[w.side]
+		sum := fmt.Sprintf("%.4g s(h, r, t) + %.4g s(t, r⁻¹, h)", 1-a, a)
+		if a == 1 {
+			sum = "s(t, r⁻¹, h)"
+		}
+		if a != 0 {
+			r.Formula = fmt.Sprintf("%s with s = %s", sum, score)
+			r.explanation = append(r.explanation, fmt.Sprintf("Here: %s, where s is this score.", sum))
+		}
 	}
 	for _, m := range w.described().Members {
 		r.explanation = append(r.explanation, fmt.Sprintf("Weight %.4g: %s.", m.Weight, m.ModelText()))

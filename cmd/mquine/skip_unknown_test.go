@@ -69,7 +69,7 @@ func TestSkipUnknown(t *testing.T) {
 		assert.Equal(t, 1, strings.Count(notes, "checkpoint "+small+" lacks 2 entities and 1 relation"), notes)
 	}
 
-	// Known answers that only one of them has do not compete there.
+	// Known answers that small lacks do not compete in the ranking of the other checkpoint.
 	succeed(t, "eval", w.model, "--data", w.data, "--filter", "all", "--ranks", w.path("all.tsv"))
 	entities, relations := kg.NewVocabulary(), kg.NewVocabulary()
 	list, _, _, err := metrics.ReadRanks("all.tsv", strings.NewReader(read("all.tsv")), 1e6, entities, relations)
@@ -89,7 +89,20 @@ func TestSkipUnknown(t *testing.T) {
 	assert.Equal(t, float64(both.N), n)
 	assert.InDelta(t, sum/n, float64(both.MRR), 1e-12)
 
-	// Ranks files and checkpoints rank the same queries too. and checkpoints.
+	// If a split has no known triples, commands that do not need it have no error and no doubt.
+	emptied := w.path("emptied")
+	require.NoError(t, os.CopyFS(emptied, os.DirFS(rest)))
+	entity, relation := g.Entities.Label(0), g.Relations.Label(2)
+	require.NoError(t, os.WriteFile(filepath.Join(emptied, "valid.txt"), []byte("new\t"+relation+"\tnew\n"), 0o644))
+	known := []string{"--data", emptied, "--skip-unknown"}
+	succeed(t, append([]string{"eval", small, "--filter", "all"}, known...)...)
+	predict := []string{"predict", small, "--head", entity, "--relation", relation, "--filter-known"}
+	o = succeed(t, append(predict, known...)...)
+	assert.NotContains(t, o.stdout, "?\n")
+	mquine(t, append([]string{"eval", small, "--split", "valid"}, known...)...).requireSentence(t, exitFailed,
+		"data set emptied: the checkpoint lacks labels of every valid triple: use the data set of the checkpoint")
+
+	// Ranks files and checkpoints rank the same queries too.
 	ranks := w.path("expected.tsv")
 	without := []string{"compare", ranks, ranks, "--data", w.data}
 	mquine(t, without...).requireSentence(t, exitFailed, "rank the same split, without leaving out triples; after "+
@@ -107,4 +120,29 @@ func TestSkipUnknown(t *testing.T) {
 		requireSentence(t, exitUsage, "--skip-unknown does not apply to given negatives")
 	mquine(t, "score", small, "--skip-unknown", "--in", filepath.Join(rest, "test.txt")).
 		requireSentence(t, 1, "--skip-unknown is about the triples of a data set: add --data, or leave it out")
+}
+
+// Groups of a comparison belong to the triples whose labels all checkpoints have, so they do not depend on
+// the order of the checkpoints.
+func TestSkipUnknownGroups(t *testing.T) {
+	dir := t.TempDir()
+	create := func(name, train string) (data, model string) {
+		data, model = filepath.Join(dir, name), filepath.Join(dir, name+"-model")
+		require.NoError(t, os.Mkdir(data, 0o755))
+		require.NoError(t, os.WriteFile(filepath.Join(data, "train.txt"), []byte(train), 0o644))
+		require.NoError(t, os.WriteFile(filepath.Join(data, "test.txt"), []byte("b\tr\tc\n"), 0o644))
+		succeed(t, "init", "--model", "distmult", "--dim", "2", "--data", data, "--out", model)
+		return data, model
+	}
+	const common = "a\tr\tb\nc\tr\td\n"
+	_, small := create("small", common)
+	data, full := create("full", common+"a\tr\tx\na\tr\ty\nc\tr\ty\nc\tr\tz\n") // r is 1-1 without x, y and z
+	ranks := filepath.Join(dir, "small.tsv")
+	options := []string{"--data", data, "--filter", "train", "--skip-unknown"}
+	succeed(t, append([]string{"eval", small, "--ranks", ranks}, options...)...)
+	for _, models := range [][]string{{small, full}, {full, small}, {ranks, full, small}} {
+		o := succeed(t, append(append([]string{"compare", "--by", "category"}, models...), options...)...)
+		assert.Contains(t, o.stdout, "\n1-1 ", models)
+		assert.NotContains(t, o.stdout, "\n1-N ", models)
+	}
 }

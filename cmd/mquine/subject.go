@@ -182,9 +182,9 @@ func explainData(name string, err error) error {
 }
 
 // buildIndex indexes the known answers of the data set.
-func (s *subject) buildIndex(ctx context.Context) (*kg.Index, error) { return buildIndex(ctx, s.graph) }
+func (s *subject) buildIndex(ctx context.Context) (*kg.Index, error) { return indexKnown(ctx, s.graph) }
 
-func buildIndex(ctx context.Context, g *kg.Graph) (x *kg.Index, err error) {
+func indexKnown(ctx context.Context, g *kg.Graph) (x *kg.Index, err error) {
 	err = phase(ctx, "index", func(ctx context.Context) error {
 		x, err = kg.NewIndex(ctx, g)
 		return err

@@ -396,9 +396,9 @@ func (l *trainingLog) epoch(e train.Epoch) {
 	l.meter.nextLine = lineEvery
 	fmt.Fprintln(l.log, epochLine(e, l.run.Recipe, l.log))
 	l.epochDetails(details(l.log), e)
-	if c := l.run.Recipe; e.Epoch == l.before+1 && c.ZSamples > 0 && c.LambdaZ > 0 && e.Loss.Z == 0 {
-		printNote(l.log, "epoch %d has no Z-samples, because no negatives have Z-patterns: "+
-			"on such data, leave out --z-samples", e.Epoch)
+	if c := l.run.Recipe; e.Epoch == 1 && c.ZSamples > 0 && c.LambdaZ > 0 && e.Loss.Z == 0 {
+		printNote(l.log, "epoch 1 has no Z-samples, because no negatives have Z-patterns: "+
+			"on such data, leave out --z-samples")
 	}
 }
 

@@ -111,7 +111,8 @@ class TestPackage(unittest.TestCase):
         types = self.dir / "types.tsv"
         types.write_text("".join("%s\t%s\n" % (entity, "abc"[i % 3]) for i, entity in enumerate(entities)))
         result = mquine.predict(
-            self.checkpoint, self.data, relation=relation, head=head, k=len(entities), types=types, candidate_type=["a", "b"],
+            self.checkpoint, self.data, relation=relation, head=head, k=len(entities), types=types,
+            candidate_type=["a", "b"],
         )
         found = {answer["tail"] for answer in result["answers"]}
         self.assertEqual({0, 1}, {entities.index(entity) % 3 for entity in found})

@@ -139,7 +139,7 @@ func (r *Recipe) checkModel() error {
 	if r.Products != Float32 && (t.Distance != nil || t.Region != nil) {
 		refuse("products: model %s computes distances, not products: set it to %s", r.Model, Float32)
 	}
-	if network && r.Negatives == KvsAll && r.Batch == 1 {
+	if network && r.Batch == 1 && (r.Negatives == KvsAll || r.Distribution == Bernoulli) {
 		refuse("batch: model %s normalises each step, and so needs at least two queries in it: set batch to 2 or more",
 			r.Model)
 	}

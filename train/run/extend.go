@@ -25,7 +25,8 @@ import (
 // the longer run would not have validated.
 //
 // Extend also refuses a trial of a search, because all trials must have the same number of epochs,
-// and a run that cannot continue with its data set on the machine. After an error, the run is unchanged.
+// and a run that cannot continue with its data set on the machine. It reads the data set to check this, and
+// does not change the run if it refuses.
 func Extend(ctx context.Context, dir string, m train.Machine, epochs int) (err error) {
 	r := &Run{Dir: filepath.Clean(dir)}
 	if _, err := r.read(ctx); err != nil || epochs == r.Recipe.Epochs {
