@@ -134,7 +134,7 @@ func (r *Report) groupTable(groups []Result, f Format, o TableOptions) *text.Tab
 	}
 	title += notListed(o)
 	if f == LaTeX { // a paper shows each table by itself
-		title = r.caption(o) + " " + title + "."
+		title = fmt.Sprintf("%s: %s. %s", title, r.Provenance.Checkpoint.ModelText(), r.caption(o))
 	}
 	header := []any{by, "queries", o.intervalHeading("MRR")}
 	if o.Wide {

@@ -146,8 +146,8 @@ N-N             4  0.7500 [0.6250, 0.8750]  0.5000  1.0000
 	out = write(t, r, LaTeX, TableOptions{Percent: true, NoCI: true})
 	protocol := "Link prediction on the test split of family: filtered ranks, tail and head queries, " +
 		"pessimistic ties, in percent."
-	assert.Equal(t, 3, strings.Count(out, `\caption{`+protocol), out)
-	assert.Contains(t, out, protocol+" By category.}")
+	assert.Equal(t, 3, strings.Count(out, protocol+"}\n"), out)
+	assert.Contains(t, out, `\caption{By category: mquine (d = 2). `+protocol)
 }
 
 // TestGroupOrder checks which groups a table lists, and in which order.
