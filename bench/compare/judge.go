@@ -180,6 +180,7 @@ func rounds(series ...[]Point) int {
 			all[p.Round] = true
 		}
 	}
+	delete(all, 0) // no round
 	return len(all)
 }
 

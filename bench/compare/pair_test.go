@@ -215,6 +215,9 @@ func TestCompareMetrics(t *testing.T) {
 	rows, notes := Compare(base, head, nil, "", DefaultMinEffect)
 	assert.Equal(t, []string{"Job: the change ignores 2 of 10 rounds, which not all sets have",
 		"Other has results in only one of the two sets"}, notes)
+	control := []bench.Result{{Name: "Job", Values: map[string]float64{"sec/op": 1}}}
+	_, again := Compare(base, head, control, "sec/op", DefaultMinEffect)
+	assert.Contains(t, again, notes[0], "a control without rounds has none that the change ignores")
 	require.Len(t, rows, 2)
 	assert.Equal(t, "pct-peak", rows[0].Unit, "disturbances change a kernel's share least")
 	assert.Equal(t, Faster, rows[0].Verdict, "more is better")
