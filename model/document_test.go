@@ -61,7 +61,7 @@ func TestRelationModelsInDocument(t *testing.T) {
 	for _, s := range model.Specs() {
 		m, err := model.Unfilled(s.Initial(model.Config{Model: s.Name, Dim: 4, Entities: 1, Relations: 1}))
 		require.NoError(t, err)
-		if trainable, ok := m.(model.Trainable); ok && trainable.Training().Relations != nil {
+		if m.Training().Relations != nil {
 			want = append(want, s.Name)
 		}
 	}
