@@ -16,8 +16,8 @@ import (
 
 // OpenTriples reads a file of triples, which may have any name. It is N-Triples if the name ends
 // with .nt, and otherwise tab-separated text. Either may be compressed (.gz, .zst). The graph has
-// only a train split, with the triples of all lines. Notes says if the first line may be a header, and if
-// labels differ only in spaces at their ends.
+// only a train split, with the triples of all lines. Notes says if the first line may be a header, if the
+// columns may be in another order, and if labels differ only in spaces at their ends.
 func OpenTriples(ctx context.Context, path string, options ...OpenOption) (*Graph, error) {
 	o := newOpening(options...)
 	size, err := input.Await(ctx, func() (int64, error) {
@@ -49,7 +49,7 @@ func OpenTriples(ctx context.Context, path string, options ...OpenOption) (*Grap
 		if header := g.header(Train); header != "" {
 			notes = append(notes, header)
 		}
-		return append(notes, g.padding()...), nil
+		return append(notes, g.doubtfulLabels()...), nil
 	})
 	if err != nil {
 		return nil, err

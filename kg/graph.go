@@ -3,6 +3,7 @@ package kg
 import (
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"unsafe"
 
@@ -132,7 +133,35 @@ func (g *Graph) describeDefects() []string {
 			note("%s in no training triple", text.Count(n, "relation occurs", "relations occur"))
 		}
 	}
+	return append(notes, g.doubtfulLabels()...)
+}
+
+// doubtfulLabels returns sentences about the labels of entities and relations.
+func (g *Graph) doubtfulLabels() (notes []string) {
+	if swapped := g.swapped(); swapped != "" {
+		notes = append(notes, swapped)
+	}
 	return append(notes, g.padding()...)
+}
+
+// swapped returns a sentence about the order of the columns if most relations have labels of entities, otherwise "".
+// Labels that are numbers say nothing, because entities and relations are often numbered alike.
+func (g *Graph) swapped() string {
+	labelled, shared := 0, 0
+	for _, label := range g.Relations.Labels() {
+		if _, err := strconv.Atoi(label); err == nil {
+			continue
+		}
+		labelled++
+		if _, ok := g.Entities.ID(label); ok {
+			shared++
+		}
+	}
+	if shared <= labelled/2 {
+		return ""
+	}
+	return fmt.Sprintf("%s of %s: if the columns are in another order, write each line as head, relation, tail",
+		text.Comma(shared), text.Count(g.Relations.Len(), "relation is also an entity", "relations are also entities"))
 }
 
 // relationColumns, headColumns and tailColumns are names of columns in headers of files, as columnName returns

@@ -155,6 +155,12 @@ func translate(g *Graph, one, many string, from, to *Vocabulary) ([]int32, error
 		if len(missing) > most {
 			examples += ", …"
 		}
+		for s := range NumSplits {
+			if g.header(s) != "" {
+				examples += fmt.Sprintf("; the first line of %v may be a header", s)
+				break
+			}
+		}
 		return nil, fmt.Errorf("data set %s: the checkpoint lacks %s of the data (%s): "+
 			"use the checkpoint's data set",
 			g.Name, text.Count(len(missing), one, many), examples)

@@ -1,6 +1,7 @@
 package kg
 
 import (
+	"path/filepath"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -36,6 +37,12 @@ func TestRelabel(t *testing.T) {
 	_, err = g.Relabel(NewVocabulary("a"), NewVocabulary("r", "s"))
 	assert.EqualError(t, err, "data set small: the checkpoint lacks 2 entities of the data (b, c): "+
 		"use the checkpoint's data set")
+	header, err := OpenTriples(t.Context(), filepath.Join(writeFolder(t, map[string]string{
+		"all.tsv": "head\trelation\ttail\na\tr\tb\n"}), "all.tsv"))
+	require.NoError(t, err)
+	_, err = header.Relabel(NewVocabulary("a", "b"), NewVocabulary("r"))
+	assert.EqualError(t, err, "data set all.tsv: the checkpoint lacks 2 entities of the data (head, tail; the first "+
+		"line of train may be a header): use the checkpoint's data set")
 	_, err = g.Relabel(g.Entities, NewVocabulary("r"))
 	assert.EqualError(t, err, "data set small: the checkpoint lacks 1 relation of the data (s): "+
 		"use the checkpoint's data set")

@@ -151,7 +151,7 @@ func checkKept(out string) error {
 		return fmt.Errorf("cannot keep the results: %w", err)
 	}
 	for _, name := range []string{"base.txt", "head.txt", "control.txt"} {
-		if err := (output{"out", filepath.Join(out, name)}).check(nil, false); err != nil {
+		if err := (output{flag: "out", path: filepath.Join(out, name)}).check(nil, false); err != nil {
 			return err
 		}
 	}

@@ -43,6 +43,6 @@ processor features (MQUINE_CPU) also have a section each.`,
 	cmd.Flags().StringVar(&results, "results", results,
 		"read results from `DIR`, with a subfolder for each class of machine")
 	markInput(cmd, "results")
-	addOutput(cmd, &out, "out", "write the page to `FILE` (- is standard output)")
+	addOutput(cmd, &out, "out", htmlFormat, "write the page to `FILE` (- is standard output)")
 	return cmd
 }

@@ -69,7 +69,7 @@ func runBenchmarks(cmd *cobra.Command, o bench.Options, results string) error {
 		if err := os.MkdirAll(filepath.Dir(path), 0o777); err != nil {
 			return fmt.Errorf("cannot keep the results: %w", err)
 		}
-		if err := (output{"results", path}).check(nil, false); err != nil {
+		if err := (output{flag: "results", path: path}).check(nil, false); err != nil {
 			return err
 		}
 	}

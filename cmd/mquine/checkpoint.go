@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/mquine/mquine/kg"
 	"github.com/mquine/mquine/model/checkpoint"
 	"github.com/mquine/mquine/train/run"
 	"github.com/mquine/mquine/train/search"
@@ -35,8 +36,7 @@ func addCheckpoint(cmd *cobra.Command, dir *string) {
 		case len(args) > 1:
 			return atMostOne("checkpoint", args)
 		case len(args) == 1 && given:
-			return errors.New("the checkpoint is given twice: leave out the argument, or --checkpoint " +
-				"(formerly --model)")
+			return errors.New("the checkpoint is given twice: leave out the argument, or --checkpoint")
 		case len(args) == 0 && !given:
 			return fmt.Errorf("give a checkpoint, as in: mquine %s", strings.Replace(cmd.Use, "...", "", 1))
 		case len(args) == 1:
@@ -87,6 +87,8 @@ func findCheckpoint(ctx context.Context, log io.Writer, path string) (string, er
 		if _, _, err := run.ReadRecipe(ctx, path); err != nil {
 			return path, ctx.Err() // perhaps a folder that another tool wrote
 		}
+	case !exists(path) && isDataset(path):
+		return "", fmt.Errorf("%s is a data set, not a checkpoint: give the folder of a checkpoint", path)
 	default:
 		return path, nil
 	}
@@ -100,6 +102,12 @@ func findCheckpoint(ctx context.Context, log io.Writer, path string) (string, er
 	}
 	printNote(log, "%s is the folder of a %s: using its best checkpoint, %s", path, kind, best)
 	return best, nil
+}
+
+// isDataset reports whether a name is the name of an installed data set.
+func isDataset(name string) bool {
+	_, err := kg.Folder(name)
+	return err == nil && !kg.IsFolder(name)
 }
 
 // exists reports whether there is a file or folder with the given path.

@@ -111,9 +111,9 @@ relation.`,
 	flags.BoolVar(&c.relations, "relations", false, "also show a line for every relation")
 	flags.Var(positive{n: &c.top}, "top", "list at most N relations")
 	c.printed.add(cmd)
-	addOutput(cmd, &c.calibrationFile, "calibration", "write the calibration as JSON to `FILE`")
-	addOutput(cmd, &c.predictionsFile, "predictions", "write the predictions, tab-separated, to `FILE`")
-	addOutput(cmd, &c.plotFile, "plot", "draw the curves as SVG to `FILE`")
+	addOutput(cmd, &c.calibrationFile, "calibration", jsonFormat, "write the calibration as JSON to `FILE`")
+	addOutput(cmd, &c.predictionsFile, "predictions", linesFormat, "write the predictions, tab-separated, to `FILE`")
+	addOutput(cmd, &c.plotFile, "plot", svgFormat, "draw the curves as SVG to `FILE`")
 	return cmd
 }
 

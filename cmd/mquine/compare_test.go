@@ -309,7 +309,7 @@ func TestCompareRanksFiles(t *testing.T) {
 		"has no ranks under filter none: choose --filter all")
 	mquine(t, append(compare, "--split", "valid")...).requireSentence(t, exitFailed,
 		"base.tsv does not match the valid split of families: ")
-	mquine(t, append(compare, "--json", base)...).requireSentence(t, exitFailed, "which the command reads")
+	mquine(t, append(compare, "--json", base)...).requireSentence(t, exitUsage, "--json writes JSON")
 
 	// The numbers of candidates must be possible.
 	lines := slices.Collect(strings.Lines(string(must1(os.ReadFile(base)))))

@@ -254,10 +254,20 @@ func TestDataSuggestions(t *testing.T) {
 		"fb15k237":  `no data set "fb15k237": did you mean fb15k-237? "mquine data list" lists all data sets`,
 		"umls":      "data set umls is not installed: run mquine data get umls",
 		"xyzxyzxyz": `no data set "xyzxyzxyz" in ` + installed + " (it has families): run",
-		"./umls":    "data set folder ./umls: no such file or directory",
+		"./umls": "data set folder ./umls: no such file or directory; did you mean the data set umls, " +
+			"without a slash?",
+		"./x/y": "data set folder ./x/y: no such file or directory",
 	} {
 		mquine(t, "z", "stats", "--data", name).requireSentence(t, exitFailed, want)
 	}
+	const swapped = "families is a data set, not a checkpoint: give the folder of a checkpoint"
+	mquine(t, "eval", "families", "--data", "x").requireSentence(t, exitFailed, swapped)
+	mquine(t, "info", "families").requireSentence(t, exitFailed, swapped)
+	missing := filepath.Join(installed, "none")
+	t.Setenv("MQUINE_DATA", missing)
+	mquine(t, "z", "stats", "--data", "umls").requireSentence(t, exitFailed, "MQUINE_DATA names "+missing+
+		", which does not exist: correct it, or run mquine data get umls to create it")
+	t.Setenv("MQUINE_DATA", installed)
 	mquine(t, "data", "get", "fb15k237").requireSentence(t, exitFailed, "did you mean fb15k-237?")
 }
 

@@ -33,7 +33,8 @@ func (c *compute) addWithDevices(cmd *cobra.Command, g *gpus) {
 			"avx512, avx2 or generic",
 		autoBackend, cudaBackend, kernel.AVX512.String(), kernel.AVX2.String(), kernel.Generic.String())
 	cmd.Flags().Var(deviceList{&g.indices}, "devices",
-		"share the candidates among the GPUs with these numbers (see mquine doctor; default 0 with --backend cuda)")
+		"share the candidates among the GPUs with these numbers (see mquine doctor; default 0 with --backend cuda); "+
+			"if a GPU cannot be used, a note says so, and the processor computes instead")
 	cmd.Flags().Var(positive{&c.threads, maxThreads}, "threads", "number of threads")
 	inGroup(cmd, machineFlags, "backend", "devices", "threads")
 }

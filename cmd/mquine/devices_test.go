@@ -53,6 +53,8 @@ func TestGPUs(t *testing.T) {
 	assert.Contains(t, o.stderr, "note: using the processor: cuda: no NVIDIA driver")
 	assert.NotContains(t, o.stderr, "--backend auto", "what the note says already happens")
 	want := ranks()
+	o = process(t, "eval", "-q", w.model, "--data", w.data, "--devices", "0")
+	assert.Regexp(t, `^note: using the processor: cuda: no NVIDIA driver[^\n]*\n$`, o.stderr)
 
 	t.Setenv("MQUINE_LIBCUDA", library)
 	t.Setenv("STANDIN_DEVICES", "2")

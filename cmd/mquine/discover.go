@@ -15,7 +15,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/mquine/mquine/internal/compressed"
 	"github.com/mquine/mquine/internal/parquetfile"
 	"github.com/mquine/mquine/internal/text"
 	"github.com/mquine/mquine/kg"
@@ -99,13 +98,10 @@ removed at the end.
 				return errors.New("--format is for standard output, and the name of --out decides between " +
 					"tab-separated lines and Parquet: leave out --format")
 			}
-			if err := checkFound(d.out); err != nil {
-				return err
-			}
 			if cmd.Flags().Changed("state") && (d.stateDir == "" || d.out == "" || d.wantsJSON()) {
 				return errors.New("--state DIR needs --out FILE, and cannot be combined with --json")
 			}
-			if d.stateDir != "" && (output{"out", d.out}).within(d.stateDir) {
+			if d.stateDir != "" && (output{flag: "out", path: d.out}).within(d.stateDir) {
 				return fmt.Errorf("--out %s is in the folder of --state, which the command removes at the end: "+
 					"choose another file", d.out)
 			}
@@ -133,7 +129,8 @@ removed at the end.
 	inGroup(cmd, queryFlags, "relation", "relations", "side", "k", "per", "order")
 	d.restriction.add(cmd)
 	d.printed.add(cmd, text.FormatTSV)
-	addOutput(cmd, &d.out, "out", "write the triples to `FILE`, tab-separated or, as FILE.parquet, as Parquet")
+	addOutput(cmd, &d.out, "out", foundFormat,
+		"write the triples to `FILE`, tab-separated or, as FILE.parquet, as Parquet")
 	flags.StringVar(&d.stateDir, "state", "",
 		"keep the unfinished search in `DIR`, to continue after an interruption; needs --out")
 	inGroup(cmd, outputFlags, "state")
@@ -239,19 +236,6 @@ func (d *discovery) write(ctx context.Context, cmd *cobra.Command, f *found) err
 		err = errors.Join(err, writeJSON(cmd, d.jsonFile, f))
 	}
 	return err
-}
-
-// checkFound refuses a name for --out that says that the file has another format.
-func checkFound(path string) error {
-	switch extension := strings.ToLower(filepath.Ext(compressed.Trim(path))); {
-	case extension == parquetExtension && compressed.Is(path):
-		return fmt.Errorf("--out %s: Parquet compresses its columns; choose a name that ends with %s", path,
-			parquetExtension)
-	case slices.Contains(otherTables, extension):
-		return fmt.Errorf("--out %s: --out writes tab-separated lines or Parquet; choose a name that ends with .tsv "+
-			"or %s, or write standard output to the file, with --format", path, parquetExtension)
-	}
-	return nil
 }
 
 // writeLines writes the file of --out. lines writes the tab-separated lines after the header.

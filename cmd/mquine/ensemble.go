@@ -103,6 +103,8 @@ func (in *inputs) addEnsemble(cmd *cobra.Command) {
 	one := cmd.Args
 	cmd.Args = func(cmd *cobra.Command, args []string) error {
 		switch given := cmd.Flags().Changed(ensembleFlag); {
+		case !given && len(args) > 1 && !exists(args[1]) && cmd.Flags().Lookup("relation") != nil:
+			return fmt.Errorf("unexpected argument %q: give labels with --head, --relation and --tail", args[1])
 		case !given && len(args) > 1:
 			return fmt.Errorf("unexpected argument %q: to use the sum of the scores of several checkpoints, add "+
 				"--%s %s; to compare them, use mquine compare", args[1], ensembleFlag, equalWeights)

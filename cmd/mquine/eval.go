@@ -171,7 +171,7 @@ the table to standard error.
 	e.tableFlags.add(cmd, "usual, queries, mrr (highest first) or name")
 	e.printed.add(cmd)
 	flags.BoolVar(&e.allTies, "all-ties", false, "show every tie rule, not only the rule of --ties")
-	addOutput(cmd, &e.ranksFile, "ranks",
+	addOutput(cmd, &e.ranksFile, "ranks", linesFormat,
 		"write the ranks of all queries, tab-separated, to `FILE` (- is standard output)")
 	return cmd
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/mquine/mquine/internal/text"
 	"github.com/mquine/mquine/kernel"
 	"github.com/mquine/mquine/kg"
+	"github.com/mquine/mquine/rank"
 )
 
 // choice is a flag whose value names an element of the field from.
@@ -69,8 +70,15 @@ func pick[T any](from []T, name string) (T, error) {
 	if len(all) == 1 {
 		return none, fmt.Errorf("must be %s", all[0])
 	}
-	return none, errors.New(text.Choose(name, all))
+	advice := text.Choose(name, all)
+	if here := filtersOfPapers[strings.ToLower(name)]; slices.Contains(all, here) {
+		advice += fmt.Sprintf("; %q is %s here", name, here)
+	}
+	return none, errors.New(advice)
 }
+
+// filtersOfPapers are the usual words for filters, with the names of these filters.
+var filtersOfPapers = map[string]string{"raw": rank.None.String(), "filtered": rank.All.String()}
 
 func names[T any](values []T) []string {
 	all := make([]string, len(values))

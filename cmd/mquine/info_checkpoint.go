@@ -128,24 +128,40 @@ func (c *checkpointInfo) summary() *text.Table {
 	return t
 }
 
+// metadata returns a table of the metadata. Long values, such as the options of a training run, have several rows.
+func (c *checkpointInfo) metadata() *text.Table {
+	var names, values []string
+	width := len("metadata")
+	for _, key := range slices.Sorted(maps.Keys(c.Metadata)) {
+		name, nameMore := beginning(key)
+		value := c.Metadata[key]
+		if key == "training" { // package run writes it
+			value = currentNames(value)
+		}
+		value, more := beginning(value)
+		names, values = append(names, name+nameMore), append(values, strconv.Quote(value)+more)
+		width = max(width, utf8.RuneCountInString(name+nameMore))
+	}
+	t := text.NewTable()
+	t.AppendHeader(table.Row{"metadata", "value"})
+	const widest = 40 // leaves room for values
+	indent := strings.Repeat(" ", min(width, widest)+2)
+	for i, name := range names {
+		for _, line := range strings.Split(text.WrapAfter(indent, values[i]), "\n") {
+			t.AppendRow(table.Row{name, strings.TrimPrefix(line, indent)})
+			name = ""
+		}
+	}
+	return t
+}
+
 func (c *checkpointInfo) print(w io.Writer) {
 	fmt.Fprintf(w, "%s\n\n", c.summary().Render())
 	for _, note := range c.Notes {
 		fmt.Fprintf(w, "%s\n\n", text.Wrap("note: "+text.Escape(note)))
 	}
 	if len(c.Metadata) > 0 {
-		t := text.NewTable()
-		t.AppendHeader(table.Row{"metadata", "value"})
-		for _, key := range slices.Sorted(maps.Keys(c.Metadata)) {
-			name, nameMore := beginning(key)
-			value := c.Metadata[key]
-			if key == "training" { // package run writes it
-				value = currentNames(value)
-			}
-			value, more := beginning(value)
-			t.AppendRow(table.Row{name + nameMore, strconv.Quote(value) + more})
-		}
-		fmt.Fprintf(w, "%s\n\n", t.Render())
+		fmt.Fprintf(w, "%s\n\n", c.metadata().Render())
 	}
 
 	// Minimum, maximum and rms cover the finite values, and the norms cover the finite rows.
@@ -178,9 +194,9 @@ func (c *checkpointInfo) print(w io.Writer) {
 	}
 }
 
-// beginning returns the first few hundred bytes of s and, if s is longer, a remark with its length.
+// beginning returns the first thousand bytes of s and, if s is longer, a remark with its length.
 func beginning(s string) (start, more string) {
-	const most = 500
+	const most = 1000
 	if len(s) <= most {
 		return s, ""
 	}

@@ -30,15 +30,17 @@ func TestInfoCheckpointWithLongMetadata(t *testing.T) {
 			Values: slices.Clone(must1(file.Float32(tensor.Name)))})
 	}
 	require.NoError(t, file.Close())
-	long := strings.Repeat("é", 4<<20) // byte 500 is between two characters
-	metadata["note"], metadata["x"+long[:1000]] = "a"+long, "short"
+	long := strings.Repeat("é", 4<<20) // byte 1,000 is between two characters
+	metadata["note"], metadata["x"+long[:2000]] = "a"+long, "short"
+	metadata["words"] = strings.Repeat("word ", 40) + "end"
 	require.NoError(t, safetensors.WriteFile(t.Context(), path, metadata, tensors...))
 
 	report := w.path("info.json")
 	o := succeed(t, "info", w.model, "--json", report)
-	assert.Less(t, len(o.stdout), 10_000)
-	assert.Regexp(t, `(?m)^note +"aé{249}" … \(8,388,609 bytes in total\)$`, o.stdout)
-	assert.Regexp(t, `(?m)^xé{249} … \(1,001 bytes in total\) +"short"$`, o.stdout)
+	assert.Less(t, len(o.stdout), 20_000)
+	assert.Regexp(t, `(?m)^note +"aé{499}"\n +… \(8,388,609 bytes in total\)$`, o.stdout)
+	assert.Regexp(t, `(?m)^words +"word( word){6}\n( +word( word){6}\n){4} +word( word){4} end"$`, o.stdout)
+	assert.Regexp(t, `(?m)^xé{499} … \(2,001 bytes in total\) +"short"$`, o.stdout)
 	assert.Regexp(t, `(?m)^vocabularies +in `+regexp.QuoteMeta(w.model)+`$`, o.stdout)
 	var info struct {
 		Metadata      map[string]string `json:"metadata"`

@@ -51,7 +51,7 @@ func shellCommand(words ...string) string {
 
 // jsonFlag adds the flag --json.
 func jsonFlag(cmd *cobra.Command, file *string) {
-	addOutput(cmd, file, "json", "write the result as JSON to `FILE` (- is standard output)")
+	addOutput(cmd, file, "json", jsonFormat, "write the result as JSON to `FILE` (- is standard output)")
 }
 
 // writeJSON writes v as JSON to a file, atomically, or to standard output if file is "-".

@@ -32,11 +32,11 @@ const (
 
 const forceFlag = "force"
 
-// addOutput adds a flag that names a file to write, and --force. "-" is standard output.
-func addOutput(cmd *cobra.Command, file *string, flag, usage string) {
+// addOutput adds a flag that names a file to write in a format, and --force. "-" is standard output.
+func addOutput(cmd *cobra.Command, file *string, flag string, f format, usage string) {
 	flags := cmd.Flags()
 	flags.StringVar(file, flag, *file, usage)
-	must(flags.SetAnnotation(flag, outputFlag, nil))
+	must(flags.SetAnnotation(flag, outputFlag, []string{string(f)}))
 	if flags.Lookup(forceFlag) == nil {
 		flags.Bool(forceFlag, false,
 			"replace output files even if they are read-only or look like part of a checkpoint, run or data set")
@@ -48,17 +48,18 @@ func markInput(cmd *cobra.Command, flag string) {
 	must(cmd.Flags().SetAnnotation(flag, inputFlag, nil))
 }
 
-// output is a file to write, and the flag that names it.
+// output is a file to write, the flag that names it, and its format.
 type output struct {
 	flag, path string
+	format     format
 }
 
 // outputs returns the output files that the flags name. A path may be "-".
 func outputs(cmd *cobra.Command) []output {
 	var files []output
 	cmd.Flags().VisitAll(func(f *pflag.Flag) {
-		if _, ok := f.Annotations[outputFlag]; ok && f.Value.String() != "" {
-			files = append(files, output{f.Name, f.Value.String()})
+		if formats, ok := f.Annotations[outputFlag]; ok && f.Value.String() != "" {
+			files = append(files, output{f.Name, f.Value.String(), format(formats[0])})
 		}
 	})
 	return files
@@ -111,28 +112,52 @@ func checkPaths(cmd *cobra.Command, args []string) error {
 	return nil
 }
 
-// checkExtension refuses a name that says that a plot or a list has a different format from the one that mquine
+// format is the format of an output, in words.
+type format string
+
+// The formats of outputs. The name of a found file says whether it contains lines or Parquet.
+const (
+	htmlFormat  format = "an HTML page"
+	jsonFormat  format = "JSON"
+	linesFormat format = "tab-separated lines"
+	svgFormat   format = "SVG"
+	foundFormat format = "tab-separated lines or Parquet"
+)
+
+// extensions are the usual extensions of the formats. The first is for advice. The last list has the
+// extensions of formats that mquine does not write.
+var extensions = map[format][]string{
+	htmlFormat:  {".html", ".htm"},
+	jsonFormat:  {".json"},
+	linesFormat: {".tsv", ".tab", ".txt"},
+	svgFormat:   {".svg"},
+	foundFormat: {parquetExtension},
+	"": {
+		".csv", ".jsonl", ".ndjson", ".md", ".tex", ".xls", ".xlsx", ".feather", ".arrow",
+		".png", ".pdf", ".jpg", ".jpeg", ".gif", ".webp", ".eps", ".ps",
+	},
+}
+
+// checkExtension refuses a name that says that the file has a different format from the one that mquine
 // writes.
 func (o output) checkExtension() error {
 	extension := strings.ToLower(filepath.Ext(compressed.Trim(o.path)))
-	switch o.flag {
-	case "plot":
-		switch extension {
-		case ".png", ".pdf", ".jpg", ".jpeg", ".gif", ".webp", ".eps", ".ps":
-			return fmt.Errorf("--plot %s: plots are SVG; choose a name that ends with .svg", o.path)
-		}
-	case "ranks", "predictions", "tsv":
-		if extension == parquetExtension || slices.Contains(otherTables, extension) {
-			return fmt.Errorf("--%s %s: --%[1]s writes tab-separated lines; choose a name that ends with .tsv",
-				o.flag, o.path)
+	for f, list := range extensions {
+		switch {
+		case !slices.Contains(list, extension) || f == o.format || o.format == "":
+		case o.format != foundFormat:
+			return fmt.Errorf("--%[1]s %s: --%[1]s writes %[3]s; choose a name that ends with %s", o.flag,
+				o.path, o.format, extensions[o.format][0])
+		case f != linesFormat:
+			return fmt.Errorf("--%[1]s %s: --%[1]s writes %[3]s; choose a name that ends with .tsv or %s, or write "+
+				"standard output to the file, with --format", o.flag, o.path, o.format, parquetExtension)
 		}
 	}
+	if extension == parquetExtension && compressed.Is(o.path) {
+		return fmt.Errorf("--%s %s: Parquet compresses its columns; choose a name that ends with %s", o.flag, o.path,
+			parquetExtension)
+	}
 	return nil
-}
-
-// otherTables are the extensions of files with tables or lists that no flag for a file writes.
-var otherTables = []string{
-	".csv", ".json", ".jsonl", ".ndjson", ".md", ".tex", ".html", ".xls", ".xlsx", ".feather", ".arrow",
 }
 
 // checkNew returns an error if a folder to be created already exists. Checking early saves the user

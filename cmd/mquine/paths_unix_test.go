@@ -177,7 +177,7 @@ func TestOutputsNeverReplaceInputs(t *testing.T) {
 	result := w.path("results", "class", "result.txt")
 	require.NoError(t, os.MkdirAll(filepath.Dir(result), 0o755))
 	require.NoError(t, os.WriteFile(result, []byte("goos: linux\n"), 0o644))
-	list, space, profile := w.path("list.txt"), w.path("space.txt"), w.path("cpu.pprof")
+	list, space, profile := w.path("list"), w.path("space"), w.path("cpu.pprof")
 	for _, path := range []string{list, space, profile} {
 		require.NoError(t, os.WriteFile(path, []byte("mine\n"), 0o644))
 	}
@@ -185,6 +185,12 @@ func TestOutputsNeverReplaceInputs(t *testing.T) {
 	entities := filepath.Join(w.model, "entities.tsv")
 	for _, path := range []string{parameters, split, listed, result, list, space, profile, entities} {
 		before[path] = string(must1(os.ReadFile(path)))
+	}
+	// A link has no extension that would tell another format.
+	linked := func(path string) string {
+		name := filepath.Join(t.TempDir(), "link")
+		require.NoError(t, os.Symlink(path, name))
+		return name
 	}
 	eval := []string{"eval", w.model, "--data", w.data}
 	for _, args := range [][]string{
@@ -196,10 +202,10 @@ func TestOutputsNeverReplaceInputs(t *testing.T) {
 		append(eval, "--ranks", filepath.Join(w.model, "entities.tsv")),
 		{"compare", w.model, w.model, "--data", w.data, "--json", parameters},
 		{"info", w.model, "--json", parameters},
-		{"data", "info", w.data, "--json", split},
+		{"data", "info", w.data, "--json", linked(split)},
 		{"z", "stats", "--data", w.data, "--tsv", split, "--force"},
-		{"data", "list", "--json", listed, "--force"},
-		{"bench", "report", "--results", w.path("results"), "--out", result, "--force"},
+		{"data", "list", "--json", linked(listed), "--force"},
+		{"bench", "report", "--results", w.path("results"), "--out", linked(result), "--force"},
 		{"predict", w.model, "--data", w.data, "--in", list, "--json", list},
 		append(eval, "--candidates", list, "--skip-excluded", "--ranks", list),
 		append(eval, "--tail-candidates", list, "--json", list),
@@ -274,7 +280,7 @@ func TestProjectFiles(t *testing.T) {
 	check := func(name string) error {
 		path := filepath.Join(dir, name)
 		require.NoError(t, os.WriteFile(path, nil, 0o644))
-		return output{"json", path}.check(nil, false)
+		return output{flag: "json", path: path}.check(nil, false)
 	}
 	for _, name := range names {
 		assert.ErrorAs(t, check(name), new(guardError), name)

@@ -57,7 +57,7 @@ func profileOutputs(cmd *cobra.Command) []output {
 	if !ok {
 		return nil
 	}
-	return []output{{"profile-dir", filepath.Join(cmd.Flag("profile-dir").Value.String(), kind.file)}}
+	return []output{{flag: "profile-dir", path: filepath.Join(cmd.Flag("profile-dir").Value.String(), kind.file)}}
 }
 
 // profiled runs the work of a command. With --profile, it also writes the profile, even if the work

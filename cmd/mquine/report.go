@@ -59,6 +59,6 @@ and dark mode, small screens and print.`,
 			return nil
 		},
 	}
-	addOutput(cmd, &out, "out", "write the page to `FILE` (- is standard output)")
+	addOutput(cmd, &out, "out", htmlFormat, "write the page to `FILE` (- is standard output)")
 	return cmd
 }

@@ -63,6 +63,7 @@ Exit status:
 	}
 	root.SetVersionTemplate("{{.Name}} {{.Version}}\n")
 	root.SetUsageFunc(printUsage)
+	root.SetHelpFunc(printHelp)
 	root.SetFlagErrorFunc(flagError)
 	root.CompletionOptions.SetDefaultShellCompDirective(cobra.ShellCompDirectiveNoFileComp)
 	root.AddGroup(commandGroups...)

@@ -61,11 +61,11 @@ func (s *session) prepare(ctx context.Context, e *ensemble) (err error) {
 	return err
 }
 
-// giveUp notes that the processor computes because of an error of the GPUs. The ranking that calls
-// giveUp has its copy of the options.
+// giveUp notes, even with --quiet, that the processor computes because of an error of the GPUs. The ranking
+// that calls giveUp has its copy of the options.
 func (s *session) giveUp(err error) {
 	s.meter.clear()
-	printNote(s.log, "using the processor: %v", err)
+	printNote(always(s.log), "using the processor: %v", err)
 	s.options.Engine = nil
 }
 

@@ -8,6 +8,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -162,13 +164,25 @@ func openData(ctx context.Context, data string, log io.Writer) (*kg.Graph, error
 // explainData returns an error that says how to get the data set, or that suggests a similar name.
 // If neither applies, or if the name is also a path, it returns err.
 func explainData(name string, err error) error {
-	if _, wrong := kg.Folder(name); wrong == nil || kg.IsFolder(name) {
+	if _, wrong := kg.Folder(name); wrong == nil || kg.IsFolder(name) && exists(name) {
 		return err
 	}
-	if _, wrong := kg.DataDir(); wrong != nil {
+	if kg.IsFolder(name) {
+		installed, _ := kg.Installed()
+		if similar := text.Similar(filepath.Base(name), append(installed, catalogueNames()...), 1); len(similar) > 0 {
+			err = fmt.Errorf("%w; did you mean the data set %s, without a slash?", err, similar[0])
+		}
+		return err
+	}
+	dir, wrong := kg.DataDir()
+	if wrong != nil {
 		return wrong
 	}
 	if _, public := catalogue.Find(name); public {
+		if os.Getenv("MQUINE_DATA") != "" && !exists(dir) {
+			return fmt.Errorf("MQUINE_DATA names %s, which does not exist: correct it, or run mquine data get %s to "+
+				"create it", dir, name)
+		}
 		return fmt.Errorf("data set %s is not installed: run mquine data get %[1]s", name)
 	}
 	if exists(name) {

@@ -34,8 +34,9 @@ func newTrainCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "train --data NAME",
 		Short: "Train a model on a data set",
-		Long: `Train a model on the train split of a data set, with validation. The run is kept
-in one folder:
+		Long: `Train a model on the train split of a data set, with validation.
+
+The run is kept in one folder:
 
   config.yaml         the data set and all options
   log.jsonl           one line per epoch: loss and its parts, speed, validation
@@ -64,9 +65,11 @@ The defaults below apply to mquine and mquade. To see the defaults of another
 model, add --print-config, as in "mquine train --model rotate --print-config".
 
 Presets:
-  paper  hyper-parameters from the paper's table for the data set
-  best   MQuinE's recipe, tuned for the data set (docs/results.md); these models
-         have versions that others do not get:
+  paper  MQuinE's hyper-parameters from the paper's table, for
+         ` + presetDataSets("paper") + `
+  best   MQuinE's recipe (docs/results.md), tuned for
+         ` + presetDataSets("best") + `
+         These models have separate recipes; all others get MQuinE's:
 ` + modelPresets("best") + `To use the preset of a different data set, append its name: paper:yago3-10.`,
 		Example: `  mquine train --data codex-s --out ./codex-s
   mquine train --data wn18rr --preset paper --epochs 20 --out ./wn18rr
@@ -135,11 +138,23 @@ func addPreset(cmd *cobra.Command, preset *string, use string) {
 	complete(cmd, "preset", cobra.FixedCompletions(recipe.Presets(), cobra.ShellCompDirectiveNoFileComp))
 }
 
-// modelPresets lists the models that have their own versions of a kind of preset, one per line, for a
-// help text.
+// presetDataSets lists the data sets that have a kind of preset, for a help text.
+func presetDataSets(kind string) string {
+	var names []string
+	for _, preset := range recipe.Presets() {
+		if name, ok := strings.CutPrefix(preset, kind+":"); ok {
+			names = append(names, name)
+		}
+	}
+	return strings.Join(names, ", ")
+}
+
+// modelPresets lists the models other than MQuinE that have their own versions of a kind of preset,
+// one per line, for a help text.
 func modelPresets(kind string) string {
 	var b strings.Builder
 	own := recipe.ModelPresets(kind)
+	delete(own, "mquine")
 	for _, name := range slices.Sorted(maps.Keys(own)) {
 		fmt.Fprintf(&b, "           %-8s %s\n", name, strings.Join(own[name], ", "))
 	}
@@ -215,7 +230,14 @@ func (t *training) config(cmd *cobra.Command) (c recipe.Recipe, err error) {
 	if err := t.change(cmd, &c, file); err != nil {
 		return c, err
 	}
-	return c, c.Check()
+	if err := c.Check(); err != nil {
+		if base.Model = c.Model; t.preset != "" && base.Check() != nil {
+			err = fmt.Errorf("--preset %s is a recipe for mquine, and some of its options do not suit %s: %w; "+
+				"or leave out --preset", t.preset, c.Model, err)
+		}
+		return c, err
+	}
+	return c, nil
 }
 
 // change sets the options of c that the file and the flags set.

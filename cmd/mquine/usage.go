@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"strings"
@@ -88,10 +89,34 @@ func addInGroup(root *cobra.Command, group string, commands ...*cobra.Command) {
 	root.AddCommand(commands...)
 }
 
+// printHelp prints the help of a command. The first paragraph of the description comes before the usage and
+// the examples, and the others after them, so that long descriptions do not hide the usage. The
+// description of mquine itself comes first, whole.
+func printHelp(cmd *cobra.Command, _ []string) {
+	w := cmd.OutOrStdout()
+	description, details := cmp.Or(cmd.Long, cmd.Short), ""
+	if cmd.HasParent() {
+		description, details, _ = strings.Cut(description, "\n\n")
+	}
+	fmt.Fprintf(w, "%s\n\n", strings.TrimSpace(description))
+	printSynopsis(w, cmd)
+	if details != "" {
+		fmt.Fprintf(w, "\n%s\n", strings.TrimSpace(details))
+	}
+	printParts(w, cmd)
+}
+
 // printUsage prints the usage of a command, its examples, subcommands and flags. Cobra's own usage
 // text does not wrap the descriptions of flags, and lists the global flags with every command.
 func printUsage(cmd *cobra.Command) error {
 	w := cmd.OutOrStderr()
+	printSynopsis(w, cmd)
+	printParts(w, cmd)
+	return nil
+}
+
+// printSynopsis prints the usage of a command and its examples.
+func printSynopsis(w io.Writer, cmd *cobra.Command) {
 	usage := cmd.UseLine()
 	if cmd.HasAvailableSubCommands() {
 		usage = cmd.CommandPath() + " COMMAND"
@@ -100,6 +125,10 @@ func printUsage(cmd *cobra.Command) error {
 	if cmd.HasExample() {
 		fmt.Fprintf(w, "\nExamples:\n%s\n", cmd.Example)
 	}
+}
+
+// printParts prints the subcommands of a command and its flags.
+func printParts(w io.Writer, cmd *cobra.Command) {
 	if cmd.HasAvailableSubCommands() && len(cmd.Groups()) == 0 {
 		fmt.Fprintln(w)
 		printCommands(w, cmd, "Commands:", "")
@@ -114,7 +143,6 @@ func printUsage(cmd *cobra.Command) error {
 	} else if cmd.HasAvailableInheritedFlags() {
 		fmt.Fprintf(w, "\nEvery command also has --verbose and --quiet: see \"%s --help\".\n", cmd.Root().Name())
 	}
-	return nil
 }
 
 // printCommands lists the subcommands in a group.

@@ -16,8 +16,8 @@ A Z-pattern of (h, r, t) consists of three training triples (h, r, e2),
 (e3, r, e2) and (e3, r, t). It leads many models to give (h, r, t) a high score,
 even if the triple is false. The Z-value n_Z of (h, r, t) is its number of
 Z-patterns. Its rank_Z is the number of candidates t' such that (h, r, t') is
-not in train and has at least the same Z-value. On side head, the candidates are
-heads.
+not in train and has a Z-value at least as large. On side head, the candidates
+are heads.
 
 A triple is easy if its rank_Z is small, hard if at least ten unobserved
 candidates have a larger Z-value, and neutral otherwise.`,
@@ -39,7 +39,7 @@ func casesMeaning(c zpattern.Convention) string {
 	if c == zpattern.Definition {
 		easy, pairs = "is below 10", "do not count"
 	}
-	return "Easy: rank_Z, which counts the triple unless it is in train, " + easy + ".\n" +
+	return "Easy: rank_Z " + easy + ". It counts the triple itself, unless that is in train.\n" +
 		"Hard: at least 10 unobserved candidates have a larger n_Z. Neutral: all others.\n" +
 		"Patterns with e2 = e3 " + pairs + "."
 }

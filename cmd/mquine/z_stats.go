@@ -66,9 +66,9 @@ standard output, and the tables go to standard error.`,
 	flags.BoolVar(&z.relations, "relations", false, "also show a line for every relation")
 	inGroup(cmd, inputFlags, "split")
 	z.printed.add(cmd)
-	addOutput(cmd, &z.tsvFile, "tsv",
+	addOutput(cmd, &z.tsvFile, "tsv", linesFormat,
 		"write the values of all triples, tab-separated, to `FILE` (- is standard output)")
-	addOutput(cmd, &z.plotFile, "plot", "draw the histograms as SVG to `FILE`")
+	addOutput(cmd, &z.plotFile, "plot", svgFormat, "draw the histograms as SVG to `FILE`")
 	return cmd
 }
 

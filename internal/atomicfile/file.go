@@ -13,6 +13,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -201,8 +202,11 @@ type writeError struct {
 
 func (e *writeError) Error() string {
 	message := fmt.Sprintf("cannot write %s: %v", e.path, text.Cause(e.err))
-	if DiskFull(e.err) {
+	switch {
+	case DiskFull(e.err):
 		message += "; free some space or choose another place"
+	case errors.Is(e.err, fs.ErrPermission):
+		message += "; choose a place that you may write to"
 	}
 	return message
 }

@@ -75,6 +75,11 @@ func TestWriteThatFails(t *testing.T) {
 	assert.Equal(t, "old", contents(t, path))
 	assert.Equal(t, []string{"f"}, namesIn(t, dir))
 
+	err = Write(path, func(io.Writer) error {
+		return &fs.PathError{Op: "write", Path: filepath.Join(dir, ".f123"), Err: syscall.EACCES}
+	})
+	assert.EqualError(t, err, "cannot write "+path+": permission denied; choose a place that you may write to")
+
 	missing := filepath.Join(dir, "none", "f")
 	err = Write(missing, writeText("x"))
 	assert.EqualError(t, err, "cannot write "+missing+": "+noSuchFile(t))

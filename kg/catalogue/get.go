@@ -13,6 +13,7 @@ import (
 
 	"github.com/mquine/mquine/internal/atomicfile"
 	"github.com/mquine/mquine/internal/filelock"
+	"github.com/mquine/mquine/internal/text"
 )
 
 // Fetcher fetches data sets into a folder.
@@ -196,7 +197,7 @@ func (f *Fetcher) openStaging(d Dataset) (*staging, error) {
 	const attempts = 100 // more processes than are likely to finish at the same moment
 	for range attempts {
 		if err := os.MkdirAll(dir, 0o777); err != nil {
-			return nil, fmt.Errorf("cannot create a folder for %s: %w", d.Name, err)
+			return nil, fmt.Errorf("cannot create a folder for %s in %s: %w", d.Name, f.Dir, text.Cause(err))
 		}
 		lock, err := filelock.Open(dir, os.O_RDONLY)
 		if err == nil {

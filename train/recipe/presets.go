@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/mquine/mquine/internal/text"
 	"github.com/mquine/mquine/model"
 )
 
@@ -95,6 +96,10 @@ func presetOf(preset, dataset, modelName string) (Recipe, error) {
 			"are %s", kind, names[0], strings.Join(names, ", "))
 	}
 	if !slices.Contains(names, name) {
+		if similar := text.Similar(name, names, 1); named && len(similar) > 0 {
+			return r, fmt.Errorf("preset %s has no recipe for the data set %q: did you mean %[1]s:%[3]s?", kind, name,
+				similar[0])
+		}
 		example := names[0]
 		if base := filepath.Base(name); slices.Contains(names, base) {
 			example = base // a path to the data set

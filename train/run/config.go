@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"os"
 	"path/filepath"
 
 	"github.com/mquine/mquine/internal/input"
@@ -52,13 +53,24 @@ func DataLine(data string) (line []byte, err error) {
 	return fmt.Appendf(nil, "# the data set: its name, or its folder\n%s: %s\n", DataKey, text.JSON(name)), err
 }
 
+// notRun returns the error for a folder that is missing or not the folder of a run.
+func notRun(dir string) error {
+	parent := filepath.Dir(filepath.Clean(dir))
+	if _, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("there is no run folder %s", dir)
+	} else if _, err := os.Stat(filepath.Join(parent, ConfigFile)); err == nil {
+		return fmt.Errorf("%s is not a run folder, but a folder in one: give %s", dir, parent)
+	}
+	return fmt.Errorf("%s is not a run folder: it has no %s", dir, ConfigFile)
+}
+
 // ReadRecipe reads the recipe and the data set of the run in a folder.
 func ReadRecipe(ctx context.Context, dir string) (r recipe.Recipe, data string, err error) {
 	path := filepath.Join(dir, ConfigFile)
 	file, err := input.Open(ctx, path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return r, "", fmt.Errorf("%s is not a run folder: it has no %s", dir, ConfigFile)
+		return r, "", notRun(dir)
 	case err != nil:
 		return r, "", err
 	}

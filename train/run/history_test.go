@@ -36,4 +36,8 @@ func TestReadHistory(t *testing.T) {
 	assert.ErrorContains(t, err, "log.jsonl:2: epoch 3 follows epoch 1")
 	_, err = ReadHistory(t.Context(), t.TempDir())
 	assert.ErrorContains(t, err, "is not a run folder: it has no config.yaml")
+	_, err = ReadHistory(t.Context(), filepath.Join(dir, bestName))
+	assert.EqualError(t, err, filepath.Join(dir, bestName)+" is not a run folder, but a folder in one: give "+dir)
+	_, err = ReadHistory(t.Context(), dir+"-2")
+	assert.EqualError(t, err, "there is no run folder "+dir+"-2")
 }
