@@ -51,7 +51,7 @@ func TestReportErrors(t *testing.T) {
 		assert.NoFileExists(t, page)
 	}
 	before := must1(os.ReadFile(evaluation))
-	mquine(t, "report", evaluation, "--out", evaluation).requireSentence(t, exitFailed, "which the command reads")
+	mquine(t, "report", evaluation, "--out", evaluation).requireSentence(t, exitUsage, "--out writes an HTML page")
 	assert.Equal(t, before, must1(os.ReadFile(evaluation)))
 }
 

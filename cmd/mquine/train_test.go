@@ -327,7 +327,7 @@ func TestRunAsCheckpoint(t *testing.T) {
 			assert.Equal(t, of(best).stdout, run.stdout)
 		}
 	}
-	mquine(t, "eval", dir, "--data", data, "--json", filepath.Join(best, "entities.tsv")).
+	mquine(t, "eval", dir, "--data", data, "--ranks", filepath.Join(best, "entities.tsv")).
 		requireSentence(t, exitFailed, "which the command reads")
 
 	search := filepath.Join(t.TempDir(), "search")
