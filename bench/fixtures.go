@@ -183,7 +183,7 @@ func cachedCheckpoint(ctx context.Context, g *kg.Graph, key, kind string, cfg mo
 	if err != nil {
 		cache = os.TempDir()
 	}
-	backends, err := kernel.Available()
+	backend, err := kernel.New()
 	if err != nil {
 		return "", err
 	}
@@ -192,12 +192,12 @@ func cachedCheckpoint(ctx context.Context, g *kg.Graph, key, kind string, cfg mo
 		c := newStepShape(cfg.Model, cfg.Dim).config
 		version = fmt.Sprintf("%08x", crc32.ChecksumIEEE([]byte(c.Line())))
 	}
-	name := fmt.Sprintf("%s-%v-%s", key, backends[0].Tier, version)
+	name := fmt.Sprintf("%s-%v-%s", key, backend.Tier, version)
 	dir := filepath.Join(cache, "mquine", "bench", name)
 	if _, err := os.Stat(dir); err == nil {
 		return dir, nil
 	}
-	m, err := newModel(ctx, kind, cfg, g, train.Machine{Backend: backends[0], Threads: threads()})
+	m, err := newModel(ctx, kind, cfg, g, train.Machine{Backend: backend, Threads: threads()})
 	if err != nil {
 		return "", err
 	}

@@ -33,7 +33,7 @@ func BenchmarkGPURanking(b *testing.B) {
 	g, err := kg.Open(b.Context(), "fb15k-237")
 	require.NoError(b, err)
 	index, test := kgtest.Index(b, g), g.Splits[kg.Test]
-	backend, err := kernel.New(kernel.Options{})
+	backend, err := kernel.New()
 	require.NoError(b, err)
 	for _, c := range []model.Config{
 		{Model: "mquine", Dim: 38}, {Model: "complex", Dim: 200}, {Model: "transe-l1", Dim: 200},

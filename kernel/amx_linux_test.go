@@ -38,11 +38,11 @@ func TestAMXPermission(t *testing.T) {
 		return granted>>tileData&1 == 1
 	}
 	assert.False(t, permitted(), "before creating a backend")
-	b, err := New(Options{Without: FeatureAMX})
+	b, err := NewWithout(FeatureAMX)
 	require.NoError(t, err)
 	assert.False(t, b.Features.Has(FeatureAMX))
 	assert.False(t, permitted(), "after creating a backend without AMX")
-	b, err = New(Options{})
+	b, err = New()
 	require.NoError(t, err)
 	assert.True(t, b.Features.Has(FeatureAMX))
 	assert.True(t, permitted(), "after creating a backend with AMX")

@@ -10,7 +10,7 @@ import (
 // This example scores two queries against three candidates. How many candidates have a dot product
 // above the threshold of the query's target, and which are too close to the threshold to decide?
 func ExamplePanels_Score() {
-	b, err := kernel.New(kernel.Options{})
+	b, err := kernel.New()
 	if err != nil {
 		log.Fatal(err)
 	}

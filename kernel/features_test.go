@@ -55,11 +55,11 @@ func TestFeaturesWithout(t *testing.T) {
 	})
 }
 
-// TestSwitches checks that the environment and Options switch features off in the same way.
+// TestSwitches checks that the environment and NewWithout switch features off in the same way.
 func TestSwitches(t *testing.T) {
 	t.Setenv(TierEnv, "")
 	t.Setenv(CPUEnv, "")
-	best, err := New(Options{})
+	best, err := New()
 	require.NoError(t, err)
 	for _, c := range []struct {
 		tier, cpu string
@@ -77,12 +77,12 @@ func TestSwitches(t *testing.T) {
 		{"generic", "", FeatureAVX2},
 	} {
 		want := best.Features.Without(c.off)
-		byOption, err := New(Options{Without: c.off})
+		without, err := NewWithout(c.off)
 		require.NoError(t, err)
 		if best.Tier == AVX512 && want.Tier() == AVX2 {
-			want |= byOption.Features & FeatureAVXVNNI // the tier above does not use it
+			want |= without.Features & FeatureAVXVNNI // the tier above does not use it
 		}
-		assert.Equal(t, want, byOption.Features)
+		assert.Equal(t, want, without.Features)
 
 		t.Setenv(TierEnv, c.tier)
 		t.Setenv(CPUEnv, c.cpu)
@@ -103,7 +103,7 @@ func TestSwitches(t *testing.T) {
 		"-amx,": `unknown feature ""`,
 	} {
 		t.Setenv(CPUEnv, cpu)
-		_, err := New(Options{})
+		_, err := New()
 		require.ErrorContains(t, err, "environment variable MQUINE_CPU: "+message)
 	}
 }

@@ -111,7 +111,7 @@ func TestInt16NormVNNI(t *testing.T) {
 		if !with.HasVNNI() {
 			t.Skip("no VNNI and no AVX-VNNI")
 		}
-		without, err := New(Options{Without: ^with.Features | FeatureVNNI | FeatureAVXVNNI})
+		without, err := NewWithout(^with.Features | FeatureVNNI | FeatureAVXVNNI)
 		require.NoError(t, err)
 		require.Equal(t, with.Tier, without.Tier)
 		for _, group := range normGroups {

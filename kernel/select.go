@@ -14,26 +14,18 @@ const (
 	CPUEnv = "MQUINE_CPU"
 )
 
-// Options restricts New further than the environment does. The zero value restricts nothing.
-type Options struct {
-	// Without lists features that the backend does not use.
-	Without Features
-}
+// New returns the backend with every feature that this machine, this build, TierEnv and CPUEnv all
+// allow. It returns an error if an environment variable names an unknown tier or feature.
+func New() (*Backend, error) { return NewWithout(0) }
 
-// New returns the backend with every feature that this machine, this build, TierEnv, CPUEnv and o
-// all allow. It returns an error if an environment variable names an unknown tier or feature.
-func New(o Options) (*Backend, error) {
+// NewWithout is New without the features of off and the features that need any of them. Tests use
+// it: programs leave this choice to the user's environment variables.
+func NewWithout(off Features) (*Backend, error) {
 	f, err := allowedFeatures()
 	if err != nil {
 		return nil, err
 	}
-	return newBackend(f.Without(o.Without)), nil
-}
-
-// Best returns the tier of New's backend.
-func Best() (Tier, error) {
-	f, err := allowedFeatures()
-	return f.Tier(), err
+	return newBackend(f.Without(off)), nil
 }
 
 // Available returns New's backend and the backends of all lower tiers, best first.

@@ -20,11 +20,11 @@ func Example() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	backends, err := kernel.Available()
+	backend, err := kernel.New()
 	if err != nil {
 		log.Fatal(err)
 	}
-	worker := m.NewWorker(backends[0])
+	worker := m.NewWorker(backend)
 	query := kg.Query{Side: kg.Tail, Relation: 0, Anchor: 0} // (entity 0, relation 0, ?)
 	for e := range int32(3) {
 		reference := worker.Reference(query, e)

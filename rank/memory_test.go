@@ -179,15 +179,16 @@ func TestOrdinaryRankingsFit(t *testing.T) {
 	}
 }
 
-// TestDefaultOptions checks that the zero value of Options means the best tier, all processors and
-// both sides, and that a negative number of threads is an error.
+// TestDefaultOptions checks that the zero value of Options means the best backend, all processors
+// and both sides, and that a negative number of threads is an error.
 func TestDefaultOptions(t *testing.T) {
 	m := numbered(t, "distmult", 4, 30)
 	o, err := Fit(t.Context(), m, 10, Options{})
 	require.NoError(t, err)
-	best, err := kernel.Best()
+	best, err := kernel.New()
 	require.NoError(t, err)
-	assert.Equal(t, best, o.Backend.Tier)
+	assert.Equal(t, best.Tier, o.Backend.Tier)
+	assert.Equal(t, best.Features, o.Backend.Features)
 	assert.Equal(t, runtime.GOMAXPROCS(0), o.Threads)
 	assert.Equal(t, []kg.Side{kg.Tail, kg.Head}, o.Sides)
 

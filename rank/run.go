@@ -89,11 +89,8 @@ func (o Options) withDefaults() (Options, error) {
 	if o.Backend != nil {
 		return o, nil
 	}
-	tier, err := kernel.Best()
-	if err != nil {
-		return o, err
-	}
-	o.Backend, err = kernel.For(tier)
+	var err error
+	o.Backend, err = kernel.New()
 	return o, err
 }
 

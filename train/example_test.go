@@ -20,7 +20,7 @@ func Example() {
 	g.Splits[kg.Train] = []kg.Triple{
 		{Head: 0, Relation: 0, Tail: 2}, {Head: 1, Relation: 0, Tail: 2}, {Head: 2, Relation: 0, Tail: 3},
 	}
-	backends, err := kernel.Available()
+	backend, err := kernel.New()
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -29,7 +29,7 @@ func Example() {
 		log.Fatal(err)
 	}
 	c.Dim, c.Batch, c.ValidEvery = 4, 1, 0
-	t, err := train.NewTrainer(context.Background(), c, g, train.Machine{Backend: backends[0], Threads: 1})
+	t, err := train.NewTrainer(context.Background(), c, g, train.Machine{Backend: backend, Threads: 1})
 	if err != nil {
 		log.Fatal(err)
 	}

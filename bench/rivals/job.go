@@ -61,11 +61,11 @@ type target struct{ answer, place int32 }
 
 // openJob opens the data set and the checkpoint. It creates them in o.work if they are missing.
 func (o *options) openJob(ctx context.Context) (*job, error) {
-	backends, err := kernel.Available()
+	backend, err := kernel.New()
 	if err != nil {
 		return nil, err
 	}
-	j := &job{row: o.row, threads: o.threads, backend: backends[0]}
+	j := &job{row: o.row, threads: o.threads, backend: backend}
 	data := o.data
 	if data == zipfName {
 		data = filepath.Join(o.work, zipfName)

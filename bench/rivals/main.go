@@ -271,12 +271,12 @@ func (o *options) measureAll(ctx context.Context, out io.Writer, jobs []row) err
 
 // settings describes what the results of a job depend on, except for the versions of the rivals.
 func (o *options) settings(ctx context.Context) (string, error) {
-	backends, err := kernel.Available()
+	backend, err := kernel.New()
 	if err != nil {
 		return "", err
 	}
 	rivals := slices.DeleteFunc(slices.Clone(o.rivals), func(name string) bool { return !o.installed(ctx, name) })
 	return fmt.Sprintf("commit %s, %s, %v, features %v, threads %d, rounds %d, budget %s, limit %d, rivals %s",
-		commit(), cpu(), backends[0].Tier, backends[0].Features, o.threads, o.rounds, o.budget, o.limit,
+		commit(), cpu(), backend.Tier, backend.Features, o.threads, o.rounds, o.budget, o.limit,
 		strings.Join(rivals, ",")), ctx.Err()
 }

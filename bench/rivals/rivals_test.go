@@ -148,12 +148,12 @@ func TestResults(t *testing.T) {
 
 // TestStepResults checks that the results of training steps describe their run.
 func TestStepResults(t *testing.T) {
-	backends, err := kernel.Available()
+	backend, err := kernel.New()
 	require.NoError(t, err)
 	j := &stepJob{name: "TrainStep/data=families/dim=6", step: "a step", rival: "torch"}
 	var out bytes.Buffer
 	times := []stepTime{{wall: 1, cpu: 2}, {wall: 3, cpu: 4}}
-	require.NoError(t, j.write(&out, train.Machine{Backend: backends[0], Threads: 2}, "torch 1", times, times))
+	require.NoError(t, j.write(&out, train.Machine{Backend: backend, Threads: 2}, "torch 1", times, times))
 	requireRun(t, &out)
 }
 
@@ -191,10 +191,10 @@ func TestTorchStep(t *testing.T) {
 	if testing.Short() {
 		t.Skip("PyTorch needs seconds to start")
 	}
-	backends, err := kernel.Available()
+	backend, err := kernel.New()
 	require.NoError(t, err)
 	o := &options{threads: 2, products: "float32"}
-	err = o.checkStep(t.Context(), train.Machine{Backend: backends[0], Threads: 2})
+	err = o.checkStep(t.Context(), train.Machine{Backend: backend, Threads: 2})
 	if errors.As(err, new(missingError)) {
 		t.Skip(err)
 	}

@@ -91,11 +91,11 @@ func (o *options) mquineSteps(ctx context.Context, m train.Machine) (*stepJob, e
 
 // measureSteps times training steps in mquine and in a rival, alternating between the two.
 func (o *options) measureSteps(ctx context.Context, out io.Writer) error {
-	backends, err := kernel.Available()
+	backend, err := kernel.New()
 	if err != nil {
 		return err
 	}
-	machine := train.Machine{Backend: backends[0], Threads: o.threads}
+	machine := train.Machine{Backend: backend, Threads: o.threads}
 	prepare := o.mquineSteps
 	if o.code != "" {
 		prepare = o.authorsSteps

@@ -77,9 +77,9 @@ func TestTrainedName(t *testing.T) {
 	o := small(t, "rotate", 6)
 	g, err := kg.Open(t.Context(), o.data)
 	require.NoError(t, err)
-	backends, err := kernel.Available()
+	backend, err := kernel.New()
 	require.NoError(t, err)
-	m := train.Machine{Backend: backends[0], Threads: 1}
+	m := train.Machine{Backend: backend, Threads: 1}
 	c, err := trainedRecipe(o.row, g)
 	require.NoError(t, err)
 	name := trainedName(c, g, m)
@@ -205,7 +205,7 @@ func TestKeptResults(t *testing.T) {
 	with, err := o.settings(t.Context())
 	require.NoError(t, err)
 	require.Equal(t, without+",torch", with)
-	backends, err := kernel.Available()
+	backend, err := kernel.New()
 	require.NoError(t, err)
-	require.Contains(t, with, fmt.Sprintf("%v, features %v", backends[0].Tier, backends[0].Features))
+	require.Contains(t, with, fmt.Sprintf("%v, features %v", backend.Tier, backend.Features))
 }

@@ -328,10 +328,10 @@ func (c *compute) setDefaults() {
 
 // resolve returns the backend that the flags select.
 func (c *compute) resolve() (*kernel.Backend, error) {
-	tier, err := kernel.Best()
-	if err == nil && c.backend != autoBackend && c.backend != cudaBackend {
-		tier, err = kernel.ParseTier(c.backend)
+	if c.backend == autoBackend || c.backend == cudaBackend {
+		return kernel.New()
 	}
+	tier, err := kernel.ParseTier(c.backend)
 	if err != nil {
 		return nil, err
 	}

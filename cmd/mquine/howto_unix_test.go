@@ -26,7 +26,7 @@ func TestHowTo(t *testing.T) {
 	if os.Getenv("MQUINE_DATA") == "" {
 		t.Skip("MQUINE_DATA does not name the folder of the data sets")
 	}
-	if tier := must1(kernel.Best()); tier == kernel.Generic {
+	if must1(kernel.New()).Tier == kernel.Generic {
 		t.Skip("the portable kernels train other parameters")
 	}
 	pages, err := filepath.Glob("../../docs/howto/*.md")

@@ -29,16 +29,15 @@ type peakRates struct {
 	fma, terms []float64
 }
 
-// measure measures the ceilings of the best tier, and keeps earlier measurements.
+// measure measures the ceilings of the best backend, and keeps earlier measurements.
 func (c *peakRates) measure() error {
 	if c == nil {
 		return nil
 	}
-	backends, err := kernel.Available()
+	b, err := kernel.New()
 	if err != nil {
 		return err
 	}
-	b := backends[0]
 	c.tier = b.Tier
 	c.fma = append(c.fma, 2*ceiling.Terms(b, kernel.Dot).Rate(runtime.GOMAXPROCS(0), peakTime))
 	c.terms = append(c.terms, ceiling.Terms(b, c.compare).Rate(runtime.GOMAXPROCS(0), peakTime))

@@ -43,7 +43,7 @@ func Backends(t testing.TB, varied kernel.Features) []*kernel.Backend {
 	off = append(off, varied, kernel.FeatureAVX512, kernel.FeatureAVX512|varied, kernel.FeatureAVX2)
 	var all []*kernel.Backend
 	for _, without := range off {
-		b, err := kernel.New(kernel.Options{Without: without})
+		b, err := kernel.NewWithout(without)
 		require.NoError(t, err)
 		if !slices.ContainsFunc(all, func(other *kernel.Backend) bool { return other.Features == b.Features }) {
 			all = append(all, b)
@@ -60,9 +60,9 @@ var printed sync.Once
 // Best returns the best backend that the machine and the environment allow.
 func Best(t testing.TB) *kernel.Backend {
 	t.Helper()
-	backends, err := kernel.Available()
+	b, err := kernel.New()
 	require.NoError(t, err)
-	return backends[0]
+	return b
 }
 
 // Generic returns the portable backend, which holds the twins of the assembly kernels.

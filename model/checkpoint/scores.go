@@ -36,11 +36,11 @@ func (c *Checkpoint) CompareScores(ctx context.Context, path string) (n int, lar
 		return 0, 0, err
 	}
 	defer fault.Guard().Catch(&err)
-	backends, err := kernel.Available()
+	backend, err := kernel.New()
 	if err != nil {
 		return 0, 0, err
 	}
-	w := c.Model.NewWorker(backends[0])
+	w := c.Model.NewWorker(backend)
 	scale := 1.0
 	var worst givenScore
 	var score float64 // the checkpoint's score for worst

@@ -142,7 +142,7 @@ func Example() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	backend, err := kernel.New(kernel.Options{})
+	backend, err := kernel.New()
 	if err != nil {
 		log.Fatal(err)
 	}
