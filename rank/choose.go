@@ -23,7 +23,7 @@ type option struct {
 func (e *cpuEngine) newOptions(ctx context.Context, p engine.Pass) ([]option, error) {
 	f, b := e.features, e.job.Backend
 	list := []option{{screen: &float32Screen{f, b}}}
-	formats := e.asked.codeFormats(f.Tower, b)
+	formats := e.asked.formatsFor(f.Tower, b)
 	if len(formats) == 0 || e.asked == AutoScreen && !e.worthSampling(formats, p.Last-p.First) {
 		return list, nil
 	}

@@ -40,12 +40,10 @@ type codeFormat struct {
 // oneStripOfRows is codeFormat.strips of a format that needs the rows of only one strip at a time.
 func oneStripOfRows(l codeLayout, queries, mr int) int { return (queries + mr) * l.terms }
 
-// codeFormats lists the formats of coarse and fine codes for dot products, most precise first.
-// otherFormats lists the other formats.
-var (
-	codeFormats  = []*codeFormat{&int16Format, &int8Format}
-	otherFormats = []*codeFormat{&int16DotFormat, &int8L1Format, &int16NormFormat, &int8PhaseFormat}
-)
+// codeFormats lists the formats of all screens of codes.
+var codeFormats = []*codeFormat{
+	&int16Format, &int8Format, &int16DotFormat, &int8L1Format, &int16NormFormat, &int8PhaseFormat,
+}
 
 // serves reports whether a format implements a requested screen on a machine.
 func (c *codeFormat) serves(asked Screen, b *kernel.Backend) bool {

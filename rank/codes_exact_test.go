@@ -274,7 +274,7 @@ type codeRatios struct{ coarse, fine, int16 exactly.Ratio }
 // their codes.
 func (r *codeRatios) see(backend *kernel.Backend, a, b []float64, stepA, stepB float64) {
 	want := exactly.Dot(a, b)
-	for _, format := range codeFormats {
+	for _, format := range []*codeFormat{&int16Format, &int8Format} {
 		s, codes := oneCodedQuery(backend, len(a), format)
 		layout := codes.layout
 		query, candidate := make([]uint32, layout.stride), make([]uint32, layout.stride)

@@ -55,13 +55,13 @@ func blockSizes(m model.Model, b *kernel.Backend, asked Screen) (queries, entrie
 	for _, t := range towers {
 		n := b.Panels(t.Compare).QueryBlock(t.Psi)
 		strips = max(strips, n*t.Psi)
-		for _, c := range asked.codeFormats(t, b) {
+		for _, c := range asked.formatsFor(t, b) {
 			n = max(n, c.panels(b, t.Compare).QueryBlock(c.layout(t).terms))
 		}
 		queries, entries = max(queries, n), max(entries, n*engine.PsiStride(t))
 	}
 	for _, t := range towers {
-		for _, c := range asked.codeFormats(t, b) {
+		for _, c := range asked.formatsFor(t, b) {
 			strips = max(strips, c.strips(c.layout(t), queries, c.panels(b, t.Compare).MR))
 		}
 	}

@@ -244,11 +244,11 @@ func TestKindsOfInt16(t *testing.T) {
 		if b.Features.Has(kernel.FeatureAMX) {
 			want = &int16Format
 		}
-		require.Equal(t, []*codeFormat{want}, Int16Screen.codeFormats(tower, b))
-		require.Equal(t, []*codeFormat{&int16Format}, int16Tiles.codeFormats(tower, b))
-		require.Equal(t, []*codeFormat{&int16DotFormat}, int16OneProduct.codeFormats(tower, b))
-		require.Equal(t, b.Tier != kernel.Generic, len(AutoScreen.codeFormats(tower, b)) > 0)
-		require.Len(t, Int8Screen.codeFormats(tower, b), 1)
+		require.Equal(t, []*codeFormat{want}, Int16Screen.formatsFor(tower, b))
+		require.Equal(t, []*codeFormat{&int16Format}, int16Tiles.formatsFor(tower, b))
+		require.Equal(t, []*codeFormat{&int16DotFormat}, int16OneProduct.formatsFor(tower, b))
+		require.Equal(t, b.Tier != kernel.Generic, len(AutoScreen.formatsFor(tower, b)) > 0)
+		require.Len(t, Int8Screen.formatsFor(tower, b), 1)
 	}
 }
 

@@ -272,8 +272,8 @@ func TestPhaseFormats(t *testing.T) {
 		if b.HasInt8Phase() {
 			want = 1
 		}
-		require.Len(t, AutoScreen.codeFormats(tower, b), want, fmt.Sprint(b.Features))
-		require.Len(t, Int8Screen.codeFormats(tower, b), 1)
+		require.Len(t, AutoScreen.formatsFor(tower, b), want, fmt.Sprint(b.Features))
+		require.Len(t, Int8Screen.formatsFor(tower, b), 1)
 		require.True(t, Int8Screen.Fits(kernel.Phase))
 		require.False(t, Int16Screen.Fits(kernel.Phase))
 	}

@@ -51,11 +51,8 @@ func (s Screen) Fits(c kernel.Comparison) bool {
 	if s == AutoScreen {
 		return true
 	}
-	formats := slices.DeleteFunc(slices.Concat(codeFormats, otherFormats), func(f *codeFormat) bool {
-		return !f.compares(c)
-	})
-	return slices.ContainsFunc(formats, func(f *codeFormat) bool {
-		return s == Float32Screen || s == f.screen || s == f.internal
+	return slices.ContainsFunc(codeFormats, func(f *codeFormat) bool {
+		return f.compares(c) && (s == Float32Screen || s == f.screen || s == f.internal)
 	})
 }
 
@@ -116,9 +113,9 @@ func (q *packedQueries) packStrip(p kernel.Panels, first, n int, table []uint32,
 	p.PackStrip(q.strips, first/p.MR, (n+p.MR-1)/p.MR, table, stride, q.ids[:min(p.MR, n-first)], terms)
 }
 
-// codeFormats lists the formats of codes that may be used for a tower, most precise first.
-func (s Screen) codeFormats(t model.Tower, b *kernel.Backend) (list []*codeFormat) {
-	for _, c := range slices.Concat(codeFormats, otherFormats) {
+// formatsFor lists the formats of codes that may be used for a tower.
+func (s Screen) formatsFor(t model.Tower, b *kernel.Backend) (list []*codeFormat) {
+	for _, c := range codeFormats {
 		if c.serves(s, b) && c.compares(t.Compare) && c.fits(t.Phi) {
 			list = append(list, c)
 		}

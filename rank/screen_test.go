@@ -48,7 +48,7 @@ func TestScreenChanges(t *testing.T) {
 		m := ranktest.Model(t, name, 5, g, 3, kind)
 		want := bruteForce(m, g, test, []kg.Side{kg.Tail, kg.Head}, m.NewWorker(backends[len(backends)-1]).Reference)
 		for _, b := range backends {
-			if len(AutoScreen.codeFormats(m.Tower(kg.Tail), b)) == 0 {
+			if len(AutoScreen.formatsFor(m.Tower(kg.Tail), b)) == 0 {
 				continue // always in float32
 			}
 			for _, o := range []Options{
