@@ -59,7 +59,7 @@ func pairs(s *suite) []Benchmark {
 					func(x, table []float32, ids []int32) { backend.Pair(c, out, x, table, k*phi, ids) })
 			}
 			sums := make([]int32, rows)
-			words := roundUp(k/2, kernel.Int8PairWidth) // two-byte codes, or coarse and fine codes
+			words := roundUp(k/2, kernel.CodePairWidth) // two-byte codes, or coarse and fine codes
 			distances := operation{others: map[string]float64{"GOP/s": rows * float64(2*2*words) / 1e9}}
 			add(backend, "int16-l1", words, 1, 1, 48, false, distances, func(x, table []float32, ids []int32) {
 				backend.PairInt16L1(sums, kernel.Words(x), kernel.Words(table), words, ids)

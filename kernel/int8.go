@@ -92,14 +92,15 @@ func Codes(words []uint32) []uint8 {
 	return unsafe.Slice((*uint8)(unsafe.Pointer(unsafe.SliceData(words))), WordBytes*len(words))
 }
 
-// Int8PairWidth must divide the number of words in a row of PairInt8. Rows are padded with zeros.
-const Int8PairWidth = 64
+// CodePairWidth must divide the number of words in a row of PairInt8 and of PairInt16L1. Rows are
+// padded with zeros.
+const CodePairWidth = 64
 
 // PairInt8 sets out[i] to the dot product of the signed codes of x and the unsigned codes of
 // table[ids[i]*stride:][:len(x)]. The product is exact if it fits in int32. len(x), in words, must
-// be a positive multiple of Int8PairWidth.
+// be a positive multiple of CodePairWidth.
 func (b *Backend) PairInt8(out []int32, x, table []uint32, stride int, ids []int32) {
-	checkPair(len(out), Int8PairWidth, len(x), x, table, stride, ids)
+	checkPair(len(out), CodePairWidth, len(x), x, table, stride, ids)
 	for len(ids) > 0 {
 		n := min(len(ids), mostPairs)
 		b.pairInt8(&x[0], len(x), &table[0], stride, &ids[0], n, &out[0])

@@ -79,9 +79,9 @@ const (
 
 // PairInt16L1 sets out[i] to the L1 distance of the two-byte codes of x and
 // table[ids[i]*stride:][:len(x)], which are at most 2¹⁵ − 1. The distance is exact if it fits in
-// int32 (MaxInt16L1). len(x), in words, must be a positive multiple of Int8PairWidth.
+// int32 (MaxInt16L1). len(x), in words, must be a positive multiple of CodePairWidth.
 func (b *Backend) PairInt16L1(out []int32, x, table []uint32, stride int, ids []int32) {
-	checkPair(len(out), Int8PairWidth, len(x), x, table, stride, ids)
+	checkPair(len(out), CodePairWidth, len(x), x, table, stride, ids)
 	for len(ids) > 0 {
 		n := min(len(ids), mostPairs)
 		b.pairInt16L1(&x[0], len(x), &table[0], stride, &ids[0], n, &out[0])

@@ -37,7 +37,7 @@ func int8Words(width int) int { return int8Width(width) / kernel.WordBytes }
 
 // int8Stride returns the length in words of a row of coarse and fine codes for kernel.PairInt8.
 func int8Stride(width int) int {
-	const pad = kernel.Int8PairWidth
+	const pad = kernel.CodePairWidth
 	return (2*int8Words(width) + pad - 1) / pad * pad
 }
 

@@ -43,7 +43,7 @@ func int8L1Units(width int) int {
 
 // int16L1Stride returns the length in words of a row of two-byte codes for kernel.PairInt16L1.
 func int16L1Stride(width int) int {
-	const pad = kernel.Int8PairWidth
+	const pad = kernel.CodePairWidth
 	return ((width+1)/2 + pad - 1) / pad * pad
 }
 
