@@ -71,10 +71,7 @@ const relationChunk = 1024
 // byHead returns the indices of triples, ordered by head, because the workers compute each query of
 // consecutive triples once.
 func byHead(triples []kg.Triple) []int32 {
-	order := make([]int32, len(triples))
-	for i := range order {
-		order[i] = int32(i)
-	}
+	order := ascending(len(triples))
 	slices.SortFunc(order, func(i, j int32) int {
 		return cmp.Or(cmp.Compare(triples[i].Head, triples[j].Head), cmp.Compare(i, j))
 	})

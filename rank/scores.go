@@ -60,10 +60,7 @@ func referenceScores(
 		return q
 	}
 	// A worker saves work if consecutive calls have the same relation or the same query.
-	order := make([]int32, len(triples))
-	for i := range order {
-		order[i] = int32(i)
-	}
+	order := ascending(len(triples))
 	slices.SortFunc(order, func(i, j int32) int {
 		p, q := query(i), query(j)
 		return cmp.Or(cmp.Compare(p.Relation, q.Relation), cmp.Compare(p.Anchor, q.Anchor), cmp.Compare(i, j))

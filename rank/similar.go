@@ -269,10 +269,7 @@ func (s *similarities) newLists() []topK[Neighbour] {
 func (s *similarities) extend(
 	ctx context.Context, lists []topK[Neighbour], table vectorTable, others []int32,
 ) error {
-	rows, scores := make([]int32, len(others)), make([]float64, len(others))
-	for i := range rows {
-		rows[i] = int32(i)
-	}
+	rows, scores := ascending(len(others)), make([]float64, len(others))
 	for i, id := range s.ids {
 		if i%similarBatch == 0 && ctx.Err() != nil {
 			return ctx.Err()
