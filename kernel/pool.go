@@ -11,9 +11,9 @@ import (
 
 // Parallel calls work(worker, item) for every item from 0 to items−1 on at most workers goroutines.
 // It hands out items in ascending order. worker is the number of the goroutine that makes the call.
-// Parallel returns ctx's error if ctx is cancelled before all items are done. If work faults on a
-// mapped file because another program truncated the file, Parallel stops and returns that fault as
-// an error.
+// Parallel returns ctx's error if ctx is cancelled before Parallel returns, even if work was called
+// for all items, because these calls may have stopped early. If work faults on a mapped file because
+// another program truncated the file, Parallel stops and returns that fault as an error.
 func Parallel(ctx context.Context, workers, items int, work func(worker, item int)) error {
 	return NewPool(min(workers, items)).Run(ctx, items, work)
 }

@@ -53,8 +53,8 @@ type Discovery struct {
 	Standardise bool
 	// Resume is the state of an interrupted search for the same triples, or nil.
 	Resume *DiscoveryState
-	// Save, if not nil, receives the state after each batch of queries, except an incomplete last
-	// batch. An error from Save ends the search.
+	// Save, if not nil, receives the state after each batch of queries. An error from Save ends the
+	// search.
 	Save func(DiscoveryState) error
 }
 
