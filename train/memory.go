@@ -187,6 +187,9 @@ func memoryOfModel(c *recipe.Recipe, config model.Config, s *census, m Machine) 
 	if err != nil {
 		return nil, err
 	}
+	if err := checkLayout(bare); err != nil {
+		return nil, err
+	}
 	needs = append(needs, stepMemory(c, s, bare, m.Threads)...)
 	triple := int64(perTriple)
 	if c.Negatives != recipe.KvsAll {

@@ -1,6 +1,8 @@
 package train
 
 import (
+	"fmt"
+
 	"github.com/mquine/mquine/kernel/linalg"
 	"github.com/mquine/mquine/model"
 )
@@ -52,6 +54,33 @@ func parametersOf(m model.Model) []model.Parameter {
 		panic(err) // the configuration of a model is valid
 	}
 	return list
+}
+
+// checkLayout returns an error if the trainer cannot train the tensors of a model. The trainer updates the
+// rows of entities in tensor 0 only, counts relations by tensor 1, and joins the gradients of a relation's
+// rows in all tensors without gaps for frozen ones. Only a model.Network computes gradients of global
+// tensors.
+func checkLayout(m model.Trainable) error {
+	list := parametersOf(m)
+	fault := func(format string, arguments ...any) error {
+		return fmt.Errorf("train: the trainer cannot train the tensors of model %s: %s",
+			m.Config().Model, fmt.Sprintf(format, arguments...))
+	}
+	if len(list) < 2 || list[0].Axis != model.PerEntity || list[1].Axis != model.PerRelation {
+		return fault("the first must be PerEntity, and the second PerRelation")
+	}
+	_, network := m.(model.Network)
+	for i, p := range list {
+		switch {
+		case p.Axis == model.PerEntity && i > 0:
+			return fault("%q is another PerEntity tensor", p.Name)
+		case p.Axis != model.Global && p.Frozen:
+			return fault("%q is Frozen but not Global", p.Name)
+		case p.Axis == model.Global && !p.Frozen && !network:
+			return fault("%q is Global and has gradients, but it is not a Network", p.Name)
+		}
+	}
+	return nil
 }
 
 // tablesWith returns the tables of the given axis, except frozen tables, which have no gradients.

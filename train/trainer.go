@@ -182,6 +182,13 @@ func (m Machine) check() error {
 func newUnfilled(
 	ctx context.Context, c recipe.Recipe, g *kg.Graph, m Machine, config model.Config,
 ) (*Trainer, error) {
+	bare, err := model.Unfilled(config)
+	if err != nil {
+		return nil, err
+	}
+	if err := checkLayout(bare); err != nil {
+		return nil, err
+	}
 	known, err := kg.NewIndex(ctx, g)
 	if err != nil {
 		return nil, err
@@ -190,10 +197,6 @@ func newUnfilled(
 	t := &Trainer{config: c, machine: m, graph: g, triples: triples, known: known}
 	if c.Negatives == recipe.KvsAll {
 		t.queries = newQueryParts(t.triples, t.known, c.MaxAnswers, c.Seed)
-	}
-	bare, err := model.Unfilled(config)
-	if err != nil {
-		return nil, err
 	}
 	t.preparer, err = newPreparer(ctx, &t.config, g, t.triples, t.known, model.DependenceOf(bare), m.Threads)
 	return t, err
