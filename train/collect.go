@@ -14,21 +14,21 @@ func (s *stepper) collect(ctx context.Context, w *workload, sink gradientSink) e
 	return s.pool.parallel(ctx, entities+len(s.used.relations), func(c *stepScratch, k int) {
 		if k < entities {
 			s.prefetchEntity(c, w, k)
-			gradient, penalty := s.entityGradient(c, w, s.used.entities[k])
+			gradient, penalty := s.entityGradient(c, w, k)
 			s.penalties[k] = penalty
 			sink.entity(k, gradient)
 			return
 		}
 		gradient := c.gradient[:relationSize(s.tables)]
-		s.penalties[k] = s.relationGradient(gradient, c, s.used.relations[k-entities])
+		s.penalties[k] = s.relationGradient(gradient, c, k-entities)
 		sink.relation(k-entities, gradient)
 	})
 }
 
-// entityGradient returns the gradient and the penalty of entity e. The gradient may share the memory of
-// the entity's first term, which belongs to no other entity. It is valid until the next call with c.
-func (s *stepper) entityGradient(c *stepScratch, w *workload, e int32) (gradient []float32, penalty float64) {
-	terms := s.byEntity.of(int(e)) // at least one, because the step uses e
+// entityGradient returns the gradient and the penalty of entity used.entities[k]. The gradient may share the
+// memory of the first term of the entity, which belongs to no other. It is valid until the next call with c.
+func (s *stepper) entityGradient(c *stepScratch, w *workload, k int) (gradient []float32, penalty float64) {
+	e, terms := s.used.entities[k], s.byEntity.of(k) // at least one term, because the step uses e
 	gradient = s.entityTerm(c.gradient[:s.tables[0].width], c, w, int(terms[0]))
 	for _, i := range terms[1:] {
 		s.backend.Axpy(gradient, 1, s.entityTerm(c.term, c, w, int(i)))
@@ -109,11 +109,11 @@ func (s *stepper) dPhiOf(scratch []float32, c *stepScratch, w *workload, i int) 
 	return dPhi
 }
 
-// relationGradient writes the gradient of relation r and returns the relation's penalty.
-func (s *stepper) relationGradient(gradient []float32, c *stepScratch, r int32) (penalty float64) {
-	n := len(gradient)
+// relationGradient writes the gradient of relation used.relations[k] and returns the relation's penalty.
+func (s *stepper) relationGradient(gradient []float32, c *stepScratch, k int) (penalty float64) {
+	n, r := len(gradient), s.used.relations[k]
 	clear(gradient)
-	for _, i := range s.byRelation.of(int(r)) {
+	for _, i := range s.byRelation.of(k) {
 		if slot := int(i) - len(s.querySegments) - len(s.shortRowSegments); slot < 0 {
 			s.backend.Axpy(gradient, 1, s.dRelations[int(i)*n:(int(i)+1)*n])
 		} else if s.relationQueries.filled[slot] {

@@ -48,8 +48,7 @@ func (s *stepper) prefetchEntity(c *stepScratch, w *workload, k int) {
 	if next >= len(s.used.entities) {
 		return
 	}
-	e := s.used.entities[next]
-	for _, i := range s.byEntity.of(int(e)) {
+	for _, i := range s.byEntity.of(next) {
 		switch i := int(i); {
 		case i >= len(w.rows):
 			c.prefetcher.Add(s.otherTerm(w, i))
@@ -61,7 +60,7 @@ func (s *stepper) prefetchEntity(c *stepScratch, w *workload, k int) {
 			c.prefetcher.Add(s.psi.Row(int(s.pairQuery[s.byRow.of(i)[0]])))
 		}
 	}
-	c.prefetcher.Add(s.tables[0].row(int(e)))
+	c.prefetcher.Add(s.tables[0].row(int(s.used.entities[next])))
 	c.spread(s.towers.Features, s.towers.Rows)
 }
 

@@ -70,12 +70,15 @@ type stepper struct {
 	shortRowSegments []rowSegment
 	dRelations       []float32 // gradients for each query segment, and then for each short row segment
 	byRow            csr       // pairs by feature row
-	// byEntity lists the terms of each entity's gradient: feature rows, then queries, then the targets of
+	// byEntity lists the terms of the gradient of each entity of used.entities: feature rows, then queries, then the targets of
 	// duals, and then the heads and the tails of linearRelations or the anchors and the targets of
 	// relationQueries.
-	byEntity   csr
-	byRelation csr     // query segments, then short row segments, and then slots of relationQueries, by relation
-	keys       []int32 // scratch memory of begin
+	byEntity csr
+	// byRelation lists the query segments, then the short row segments, and then the slots of
+	// relationQueries, for each relation of used.relations.
+	byRelation          csr
+	entities, relations numbering
+	keys                []int32 // scratch memory of begin
 
 	used           usedRows
 	penalties      []float64 // penalties of used.entities, then of used.relations
@@ -105,6 +108,7 @@ func newStepper(
 		regulariser:     newRegulariser(c, m.Config().Entities, m.Config().Relations),
 		sliceRows:       sliceRows(m.Training().Width), fewestSlices: fewestSlices,
 		lossBlocks: lossBlocks(c, m.Training()),
+		entities:   newNumbering(tables[0].rows()), relations: newNumbering(tables[1].rows()),
 	}
 	all := make([]stepScratch, threads)
 	for i := range all {
@@ -237,7 +241,12 @@ func (s *stepper) findUsed(w *workload) {
 			s.keys = append(s.keys, t.entity)
 		}
 	}
-	s.used.entities = s.byEntity.distinct(s.used.entities[:0], s.tables[0].rows(), s.keys)
+	if n := s.tables[0].rows(); w.scoresAllEntities(n) {
+		s.used.entities = appendRange(s.used.entities[:0], n)
+	} else {
+		s.used.entities = s.entities.distinct(s.used.entities[:0], s.keys)
+	}
+	s.byEntity.build(len(s.used.entities), s.keys)
 	s.keys = s.keys[:0]
 	for _, g := range s.querySegments {
 		s.keys = append(s.keys, w.queries[g.first].Relation)
@@ -251,13 +260,12 @@ func (s *stepper) findUsed(w *workload) {
 			s.keys = append(s.keys, relation)
 		}
 	}
-	s.used.relations = s.byRelation.distinct(s.used.relations[:0], s.tables[1].rows(), s.keys)
 	if s.linearRelations.predicts() { // every relation is a candidate
-		s.used.relations = s.used.relations[:0]
-		for r := range s.tables[1].rows() {
-			s.used.relations = append(s.used.relations, int32(r))
-		}
+		s.used.relations = appendRange(s.used.relations[:0], s.tables[1].rows())
+	} else {
+		s.used.relations = s.relations.distinct(s.used.relations[:0], s.keys)
 	}
+	s.byRelation.build(len(s.used.relations), s.keys)
 }
 
 // compute computes the loss of w and its gradients, and hands the gradients to sink. The caller must
