@@ -4,7 +4,6 @@ import (
 	"math"
 	"math/rand/v2"
 	"slices"
-	"sort"
 
 	"github.com/mquine/mquine/kg"
 	"github.com/mquine/mquine/train/recipe"
@@ -19,6 +18,12 @@ type sampler struct {
 	known    *kg.Index
 	// cumulative holds the cumulative weights of the entities. It is nil if all weights are equal.
 	cumulative []float64
+	// guide divides the range of the cumulative weights into equal parts. guide[p] is the first entity
+	// whose cumulative weight is in part p or a later part, so a draw in part p finds its entity there
+	// or a little further on. (Chen and Asau, 1974)
+	guide []int32
+	// parts is the number of parts per unit of weight.
+	parts float64
 }
 
 func newSampler(c *recipe.Recipe, entities int, triples []kg.Triple, known *kg.Index) *sampler {
@@ -30,9 +35,30 @@ func newSampler(c *recipe.Recipe, entities int, triples []kg.Triple, known *kg.I
 			weights[e] = sum
 		}
 		s.cumulative = weights
+		s.makeGuide()
 	}
 	return s
 }
+
+// makeGuide fills guide, with as many parts as entities.
+func (s *sampler) makeGuide() {
+	s.guide = make([]int32, s.entities)
+	s.parts = float64(s.entities) / s.cumulative[s.entities-1]
+	p := 0
+	for e, c := range s.cumulative {
+		for last := s.part(c); p <= last; p++ {
+			s.guide[p] = int32(e)
+		}
+	}
+	for ; p < s.entities; p++ { // rounding may leave the last part empty
+		s.guide[p] = int32(s.entities - 1)
+	}
+}
+
+// part returns the part of guide that contains x. Rounding moves the borders of the parts but keeps their
+// order: if x < y, the part of x is not after the part of y. So no entity before guide[part(x)] has a
+// cumulative weight above x.
+func (s *sampler) part(x float64) int { return min(int(x*s.parts), s.entities-1) }
 
 // degrees returns how many times each entity is the head or the tail of a triple.
 func degrees(entities int, triples []kg.Triple) []float64 {
@@ -50,7 +76,17 @@ func (s *sampler) draw(rng *rand.Rand) int32 {
 		return rng.Int32N(int32(s.entities))
 	}
 	x := rng.Float64() * s.cumulative[s.entities-1]
-	return int32(min(sort.Search(s.entities, func(i int) bool { return s.cumulative[i] > x }), s.entities-1))
+	return s.at(x)
+}
+
+// at returns the first entity with a cumulative weight above x, or the last entity if none has. On average
+// over x, the loop ends after at most two entities.
+func (s *sampler) at(x float64) int32 {
+	e := s.guide[s.part(x)]
+	for last := int32(s.entities - 1); e < last && s.cumulative[e] <= x; {
+		e++
+	}
+	return e
 }
 
 // tries is the largest number of draws per requested negative. A sampler returns fewer negatives

@@ -5,6 +5,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"slices"
+	"sort"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -148,6 +149,47 @@ func TestDegreeDistribution(t *testing.T) {
 	for e, want := range []float64{power, 1, 1, 1, 0} {
 		want *= n / (power + 3)
 		assert.InDelta(t, want, counts[e], 5*math.Sqrt(want)+1e-9, "entity %d", e)
+	}
+}
+
+// The guide finds the entity that a search of all cumulative weights finds, also at the borders of entities
+// and of parts, next to hubs and among entities of degree 0.
+func TestGuide(t *testing.T) {
+	rng := rand.New(rand.NewPCG(3, 1))
+	for _, entities := range []int{1, 2, 7, 1000, 4099} {
+		var triples []kg.Triple
+		for range entities { // most entities are isolated, and a few are hubs
+			tail := int32(math.Pow(rng.Float64(), 8) * float64(entities))
+			triples = append(triples, kg.Triple{Head: int32(entities) / 2, Tail: tail})
+		}
+		s := newSampler(&recipe.Recipe{Distribution: recipe.Degree}, entities, triples, nil)
+		total := s.cumulative[entities-1]
+		points := []float64{0, total}
+		for i, c := range s.cumulative {
+			points = append(points, c, float64(i)/s.parts, float64(i)*total/float64(entities))
+		}
+		for range 10_000 {
+			points = append(points, rng.Float64()*total)
+		}
+		for _, point := range points {
+			for _, x := range []float64{math.Nextafter(point, 0), point, math.Nextafter(point, total)} {
+				want := min(sort.Search(entities, func(i int) bool { return s.cumulative[i] > x }), entities-1)
+				require.Equal(t, int32(want), s.at(x), "%d entities, %v", entities, x)
+			}
+		}
+	}
+}
+
+func BenchmarkDegreeDistribution(b *testing.B) {
+	const entities = 1_000_000
+	rng := rand.New(rand.NewPCG(3, 1))
+	triples := make([]kg.Triple, 2*entities)
+	for i := range triples {
+		triples[i] = kg.Triple{Head: rng.Int32N(entities), Tail: int32(math.Pow(rng.Float64(), 8) * entities)}
+	}
+	s := newSampler(&recipe.Recipe{Distribution: recipe.Degree}, entities, triples, nil)
+	for b.Loop() {
+		s.draw(rng)
 	}
 }
 
