@@ -118,11 +118,15 @@ func (s *stepper) denseLoss(
 	return loss, dTarget
 }
 
-// exclude masks the scores of entities that are not negatives of main query i.
+// exclude masks the scores of entities that are not negatives of main query i. The candidates of a matrix
+// are in ascending order, so if there are as many as entities, candidate e is entity e.
 func (s *stepper) exclude(w *workload, i int, m scoreMatrix, scores []float32) {
 	candidates := w.rows[m.row:m.lastRow]
+	all := len(candidates) == s.tables[0].rows()
 	remove := func(e int32) {
-		if k, found := slices.BinarySearch(candidates, e); found {
+		if all {
+			scores[e] = excluded
+		} else if k, found := slices.BinarySearch(candidates, e); found {
 			scores[k] = excluded
 		}
 	}
@@ -131,6 +135,14 @@ func (s *stepper) exclude(w *workload, i int, m scoreMatrix, scores []float32) {
 		return
 	}
 	known := s.known.Answers(w.queries[i])
+	if len(known.Entities) > len(candidates) { // the anchor is a hub: search the longer list
+		for k, e := range candidates {
+			if isTrainAnswer(known, e) {
+				scores[k] = excluded
+			}
+		}
+		return
+	}
 	for k, e := range known.Entities {
 		if known.Splits[k].Has(kg.Train) {
 			remove(e)
