@@ -215,23 +215,26 @@ func (s *stepper) predictRelationsByQueries(ctx context.Context, w *workload) er
 		x.psi.Resize(1, s.towers.PsiWidth())
 		x.dPsi, x.dAnchor = resize(x.dPsi, s.towers.PsiWidth()), resize(x.dAnchor, s.tables[0].width)
 		c.prefetcher.Reset()
-		s.scoreChunk(c, w, chunk)
+		s.scoreChunk(ctx, c, w, chunk)
 		for i := chunk.targets.first; i < chunk.targets.last; i++ {
 			scores := x.scores.Row(i - chunk.targets.first)
 			r.losses[i] = c.objective.relationLoss(scores, &r.targets[i], w.relationCandidates)
 		}
-		s.chunkGradients(c, w, chunk)
+		s.chunkGradients(ctx, c, w, chunk)
 	})
 }
 
-// scoreChunk computes the scores of a chunk.
-func (s *stepper) scoreChunk(c *stepScratch, w *workload, chunk targetChunk) {
+// scoreChunk computes the scores of a chunk. A chunk may take long, so it stops if ctx is cancelled.
+func (s *stepper) scoreChunk(ctx context.Context, c *stepScratch, w *workload, chunk targetChunk) {
 	r, x, last := s.relationQueries, &c.prediction, len(w.relationCandidates)
 	for i := range x.scores.Rows {
 		x.scores.Row(i)[last] = excluded
 	}
 	psi := x.psi.Row(0)
 	for _, slot := range r.slots[chunk.slots.first:chunk.slots.last] {
+		if ctx.Err() != nil {
+			return
+		}
 		c.worker.Begin(r.config.Asked(r.targets[chunk.targets.first].Side, slot.relation))
 		for _, g := range r.anchors[chunk.anchors.first:chunk.anchors.last] {
 			var constant float64
@@ -276,8 +279,9 @@ func (o *objective) relationLoss(scores []float32, t *relationTarget, relations 
 	return loss
 }
 
-// chunkGradients computes the gradients of a chunk from the derivatives of its scores.
-func (s *stepper) chunkGradients(c *stepScratch, w *workload, chunk targetChunk) {
+// chunkGradients computes the gradients of a chunk from the derivatives of its scores. It stops if ctx is
+// cancelled.
+func (s *stepper) chunkGradients(ctx context.Context, c *stepScratch, w *workload, chunk targetChunk) {
 	r, x, n := s.relationQueries, &c.prediction, relationSize(s.tables)
 	dScores, first, last := x.scores, chunk.targets.first, len(w.relationCandidates)
 	clear(x.dPhi.Data[:x.dPhi.Rows*x.dPhi.Stride])
@@ -286,6 +290,9 @@ func (s *stepper) chunkGradients(c *stepScratch, w *workload, chunk targetChunk)
 	}
 	psi := x.psi.Row(0)
 	for k := chunk.slots.first; k < chunk.slots.last; k++ {
+		if ctx.Err() != nil {
+			return
+		}
 		slot := r.slots[k]
 		r.filled[k] = false
 		for g := chunk.anchors.first; g < chunk.anchors.last; g++ {
