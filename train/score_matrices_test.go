@@ -16,7 +16,8 @@ func TestExclude(t *testing.T) {
 			c.Negatives, c.NegativeCount, c.Filter = recipe.SharedNegatives, count, true
 		}
 		p := preparerOf(t, c)
-		s := &stepper{config: p.config, known: p.known, tables: []parameterTable{{width: 1, values: make([]float32, 15)}}}
+		entities := parameterTable{width: 1, values: make([]float32, 15)}
+		s := &stepper{config: p.config, known: p.known, tables: []parameterTable{entities}}
 		more := false // whether a query has more answers than there are candidates
 		w, err := p.prepare(t.Context(), firstItems(40), 0, 0)
 		require.NoError(t, err)
