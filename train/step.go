@@ -70,9 +70,9 @@ type stepper struct {
 	shortRowSegments []rowSegment
 	dRelations       []float32 // gradients for each query segment, and then for each short row segment
 	byRow            csr       // pairs by feature row
-	// byEntity lists the terms of the gradient of each entity of used.entities: feature rows, then queries, then the targets of
-	// duals, and then the heads and the tails of linearRelations or the anchors and the targets of
-	// relationQueries.
+	// byEntity lists the terms of the gradient of each entity of used.entities: feature rows, then queries,
+	// then the targets of duals, and then the heads and the tails of linearRelations or the anchors and the
+	// targets of relationQueries.
 	byEntity csr
 	// byRelation lists the query segments, then the short row segments, and then the slots of
 	// relationQueries, for each relation of used.relations.
