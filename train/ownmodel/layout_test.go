@@ -19,7 +19,7 @@ import (
 func TestLayouts(t *testing.T) {
 	g, _, err := synth.Families(t.Context(), synth.Config{Seed: 1})
 	require.NoError(t, err)
-	backend, err := kernel.New(kernel.Options{})
+	backend, err := kernel.New()
 	require.NoError(t, err)
 	machine := train.Machine{Backend: backend, Threads: 1}
 	row := []int{4}
