@@ -54,6 +54,9 @@ func (x *Index) Sizes() (entities, relations int) {
 	return len(x.sides[Tail].rowStart) - 1, x.relations
 }
 
+// Distinct returns the number of distinct triples in a split.
+func (x *Index) Distinct(s Split) int { return x.sides[Tail].tally().in(s) }
+
 // Answers returns the known answers to q. Both slices are empty if there are none. Answers does not
 // allocate.
 func (x *Index) Answers(q Query) Answers {

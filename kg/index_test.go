@@ -53,6 +53,13 @@ func TestIndexEqualsBruteForce(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		g := drawGraph(t)
 		x, known := newIndex(t, g), knownAnswers(g)
+		for s := range NumSplits {
+			distinct := map[Triple]bool{}
+			for _, triple := range g.Splits[s] {
+				distinct[triple] = true
+			}
+			require.Equal(t, len(distinct), x.Distinct(s))
+		}
 		for _, side := range []Side{Tail, Head} {
 			for r := range int32(g.Relations.Len()) {
 				for anchor := range int32(g.Entities.Len()) {

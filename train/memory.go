@@ -25,9 +25,9 @@ import (
 
 const (
 	floatBytes = 4
-	// perTriple is the memory that a trainer needs for a training triple: the triple and its two
-	// entries in the index.
-	perTriple = 12 + 2*5
+	// perTriple is the memory that a trainer needs for a training triple in addition to the data set: its
+	// two entries in the index.
+	perTriple = 2 * 5
 	// perItem is the memory for the place of a triple in the order of an epoch.
 	perItem = 4
 	// perWeight is the memory for the weight of a triple with subsampling.

@@ -193,7 +193,10 @@ func newUnfilled(
 	if err != nil {
 		return nil, err
 	}
-	triples := distinct(g.Splits[kg.Train])
+	triples, err := distinct(ctx, g.Splits[kg.Train], known)
+	if err != nil {
+		return nil, err
+	}
 	t := &Trainer{config: c, machine: m, graph: g, triples: triples, known: known}
 	if c.Negatives == recipe.KvsAll {
 		t.queries = newQueryParts(t.triples, t.known, c.MaxAnswers, c.Seed)
@@ -218,17 +221,25 @@ func (t *Trainer) fill(start model.Trainable) (err error) {
 	return err
 }
 
-// distinct returns the distinct triples, in the order of their first occurrences.
-func distinct(triples []kg.Triple) []kg.Triple {
-	var list []kg.Triple
-	seen := make(map[kg.Triple]bool, len(triples))
-	for _, t := range triples {
+// distinct returns the distinct training triples, in the order of their first occurrences. It copies them
+// only if there are repeats.
+func distinct(ctx context.Context, triples []kg.Triple, known *kg.Index) ([]kg.Triple, error) {
+	n := known.Distinct(kg.Train)
+	if n == len(triples) {
+		return triples, nil
+	}
+	list := make([]kg.Triple, 0, n)
+	seen := make(map[kg.Triple]bool, n)
+	for i, t := range triples {
+		if i%(1<<16) == 0 && ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
 		if !seen[t] {
 			seen[t] = true
 			list = append(list, t)
 		}
 	}
-	return list
+	return list, nil
 }
 
 // items returns the number of items in an epoch: triples or, with kvsall, parts of queries.

@@ -1,6 +1,7 @@
 package train
 
 import (
+	"context"
 	"fmt"
 	"math"
 	"slices"
@@ -183,4 +184,27 @@ func TestDivergedParameters(t *testing.T) {
 	require.Contains(t, message, "NaN in "+tr.optimiser.tables[0].name+", row 3")
 	require.Contains(t, message, "50 in "+tr.optimiser.tables[1].name+", row 0")
 	require.Contains(t, message, "relations 7,")
+}
+
+// A trainer counts repeated triples once, at their first occurrence, and copies only triples with repeats.
+func TestDistinct(t *testing.T) {
+	a, b, c := kg.Triple{Head: 1, Tail: 2}, kg.Triple{Head: 2, Tail: 1}, kg.Triple{Head: 0, Tail: 0}
+	of := func(ctx context.Context, triples ...kg.Triple) ([]kg.Triple, error) {
+		g := &kg.Graph{Entities: kg.NewVocabulary("x", "y", "z"), Relations: kg.NewVocabulary("r")}
+		g.Splits[kg.Train], g.Splits[kg.Valid] = triples, []kg.Triple{{Head: 2, Tail: 2}}
+		known, err := kg.NewIndex(t.Context(), g)
+		require.NoError(t, err)
+		return distinct(ctx, g.Splits[kg.Train], known)
+	}
+	list, err := of(t.Context(), b, a, b, c, a)
+	require.NoError(t, err)
+	assert.Equal(t, []kg.Triple{b, a, c}, list)
+	unique := []kg.Triple{b, a, c}
+	list, err = of(t.Context(), unique...)
+	require.NoError(t, err)
+	assert.Same(t, &unique[0], &list[0])
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	_, err = of(ctx, a, a)
+	assert.ErrorIs(t, err, context.Canceled)
 }
