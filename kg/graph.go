@@ -145,19 +145,19 @@ func (g *Graph) doubtfulLabels() (notes []string) {
 }
 
 // swapped returns a sentence about the order of the columns if most relations have labels of entities, otherwise "".
-// Labels that are numbers say nothing, because entities and relations are often numbered alike.
+// Numbers do not count, because entities and relations are often numbered alike, and neither do IRIs,
+// because the graph of an ontology has its relations as entities.
 func (g *Graph) swapped() string {
-	labelled, shared := 0, 0
+	shared := 0
 	for _, label := range g.Relations.Labels() {
-		if _, err := strconv.Atoi(label); err == nil {
+		if _, err := strconv.Atoi(label); err == nil || strings.Contains(label, "://") {
 			continue
 		}
-		labelled++
 		if _, ok := g.Entities.ID(label); ok {
 			shared++
 		}
 	}
-	if shared <= labelled/2 {
+	if shared <= g.Relations.Len()/2 {
 		return ""
 	}
 	return fmt.Sprintf("%s of %s: if the columns are in another order, write each line as head, relation, tail",

@@ -84,12 +84,14 @@ func TestHeaderNote(t *testing.T) {
 // count.
 func TestColumnsNote(t *testing.T) {
 	for text, note := range map[string]string{
-		"a\tb\tknows\nb\ta\tknows\nc\ta\tlikes\na\tc\tlikes\n": "3 of 3 relations are also entities",
-		"a\tb\tknows\nb\td\tknows\n":                           "", // 1 of 2
-		"a\ta\tb\n":                                            "1 of 1 relation is also an entity",
-		"a\tknows\tb\nb\tknows\tc\n":                           "",
-		"1\t2\t3\n2\t1\t2\n3\t1\t1\n":                          "",
-		"1\t7\tknows\n7\t1\tknows\n":                           "",
+		"a\tb\tknows\nb\ta\tknows\nc\ta\tlikes\na\tc\tlikes\n":         "3 of 3 relations are also entities",
+		"a\tb\tknows\nb\td\tknows\n":                                   "", // 1 of 2
+		"a\ta\tb\n":                                                    "1 of 1 relation is also an entity",
+		"a\tknows\tb\nb\tknows\tc\n":                                   "",
+		"1\t2\t3\n2\t1\t2\n3\t1\t1\n":                                  "",
+		"1\t7\tknows\n7\t1\tknows\n":                                   "",
+		"a\t1\tb\nb\t2\tc\nc\tb\ta\n":                                  "", // 1 of 3
+		"http://a\thttp://p\thttp://b\nhttp://p\thttp://p\thttp://c\n": "",
 	} {
 		g, err := OpenTriples(t.Context(), filepath.Join(writeFolder(t, map[string]string{"all.tsv": text}), "all.tsv"))
 		require.NoError(t, err)

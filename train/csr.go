@@ -27,8 +27,8 @@ func (c *csr) build(n int, keys []int32) {
 	}
 }
 
-// numbering numbers the distinct keys of a step, in ascending order. Its time is proportional to the
-// number of keys in the step: the set of keys is a bitmap with a summary, so listing the set in order
+// numbering numbers the distinct keys of a step, in ascending order. Its time hardly depends on the
+// number of possible keys: the set of keys is a bitmap with a summary, so listing the set in order
 // skips 4096 absent keys at a time.
 type numbering struct {
 	words   []uint64 // bit k says that the step has key k; all bits are 0 between calls

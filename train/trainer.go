@@ -87,7 +87,7 @@ type Trainer struct {
 }
 
 // NewTrainer returns a trainer for the training split of g, with initial parameters from the
-// recipe.
+// recipe. g must not change while the trainer is in use.
 func NewTrainer(ctx context.Context, c recipe.Recipe, g *kg.Graph, m Machine) (*Trainer, error) {
 	if err := checkRun(&c, g, m); err != nil {
 		return nil, err
@@ -114,7 +114,7 @@ func NewTrainer(ctx context.Context, c recipe.Recipe, g *kg.Graph, m Machine) (*
 // NewTrainerFrom returns a trainer that changes the parameters of the model start in place and uses
 // the model's hyper-parameters. The options in c for hyper-parameters and initial parameters have no
 // effect, but must be valid: for example, block_losses needs hyper blocks=2 in c as well. NewTrainerFrom
-// does not check the memory; see Memory.
+// does not check the memory; see Memory. g must not change while the trainer is in use.
 //
 // The parameters must be writable. An open checkpoint usually has them in a mapped file, which is
 // read-only, and NewTrainerFrom then returns an error. To continue from a checkpoint, give model.New

@@ -103,8 +103,9 @@ func (in *inputs) addEnsemble(cmd *cobra.Command) {
 	one := cmd.Args
 	cmd.Args = func(cmd *cobra.Command, args []string) error {
 		switch given := cmd.Flags().Changed(ensembleFlag); {
-		case !given && len(args) > 1 && !exists(args[1]) && cmd.Flags().Lookup("relation") != nil:
-			return fmt.Errorf("unexpected argument %q: give labels with --head, --relation and --tail", args[1])
+		case !given && len(args) > 1 && !exists(args[1]) && cmd.Flags().Lookup("head") != nil:
+			return fmt.Errorf("unexpected argument %q, which is not a file or folder: give labels with --head, "+
+				"--relation and --tail, or several checkpoints with --%s %s", args[1], ensembleFlag, equalWeights)
 		case !given && len(args) > 1:
 			return fmt.Errorf("unexpected argument %q: to use the sum of the scores of several checkpoints, add "+
 				"--%s %s; to compare them, use mquine compare", args[1], ensembleFlag, equalWeights)

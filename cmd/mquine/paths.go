@@ -149,8 +149,12 @@ func (o output) checkExtension() error {
 			return fmt.Errorf("--%[1]s %s: --%[1]s writes %[3]s; choose a name that ends with %s", o.flag,
 				o.path, o.format, extensions[o.format][0])
 		case f != linesFormat:
-			return fmt.Errorf("--%[1]s %s: --%[1]s writes %[3]s; choose a name that ends with .tsv or %s, or write "+
-				"standard output to the file, with --format", o.flag, o.path, o.format, parquetExtension)
+			advice := ""
+			if slices.Contains([]string{".csv", ".json", ".md", ".tex"}, extension) {
+				advice = ", or write standard output to the file, with --format"
+			}
+			return fmt.Errorf("--%[1]s %s: --%[1]s writes %[3]s; choose a name that ends with .tsv or %s%s", o.flag,
+				o.path, o.format, parquetExtension, advice)
 		}
 	}
 	if extension == parquetExtension && compressed.Is(o.path) {

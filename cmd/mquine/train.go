@@ -231,7 +231,8 @@ func (t *training) config(cmd *cobra.Command) (c recipe.Recipe, err error) {
 		return c, err
 	}
 	if err := c.Check(); err != nil {
-		if base.Model = c.Model; t.preset != "" && base.Check() != nil {
+		base.Model = c.Model
+		if unsuited := base.Check(); t.preset != "" && unsuited != nil && unsuited.Error() == err.Error() {
 			err = fmt.Errorf("--preset %s is a recipe for mquine, and some of its options do not suit %s: %w; "+
 				"or leave out --preset", t.preset, c.Model, err)
 		}

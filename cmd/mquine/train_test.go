@@ -212,6 +212,8 @@ func TestTrainOptions(t *testing.T) {
 		{[]string{"--resume", data}, exitFailed, data + " is not a run folder: it has no config.yaml"},
 		{[]string{"--data", data, "--out", out, "--preset", "best:wn18", "--model", "rotate"}, exitFailed,
 			"--preset best:wn18 is a recipe for mquine, and some of its options do not suit rotate: "},
+		{[]string{"--data", data, "--out", out, "--preset", "best:wn18", "--model", "rotate", "--regulariser", "none",
+			"--loss", "margin", "--negatives", "kvsall"}, exitFailed, "mquine train: anchor_negatives needs shared"},
 		{[]string{"--resume", out, "--dim", "4"}, exitUsage, "--dim cannot be given with --resume"},
 		{[]string{"--resume", out, "--data", data}, exitUsage, "--data cannot be given with --resume"},
 	} {

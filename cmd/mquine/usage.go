@@ -101,7 +101,7 @@ func printHelp(cmd *cobra.Command, _ []string) {
 	fmt.Fprintf(w, "%s\n\n", strings.TrimSpace(description))
 	printSynopsis(w, cmd)
 	if details != "" {
-		fmt.Fprintf(w, "\n%s\n", strings.TrimSpace(details))
+		fmt.Fprintf(w, "\n%s\n", strings.Trim(details, "\n"))
 	}
 	printParts(w, cmd)
 }

@@ -57,7 +57,8 @@ func TestWrongUsage(t *testing.T) {
 		{with(eval, "--filter", "Raw"), `--filter "Raw": choose from none, train and all; "Raw" is none here`},
 		{[]string{"compare", "a", "b", "--data", "d", "--filter", "filtered"}, `train and all; "filtered" is all here`},
 		{[]string{"score", "m", "aspirin", "treats", "--data", "d"},
-			`unexpected argument "aspirin": give labels with --head, --relation and --tail`},
+			`unexpected argument "aspirin", which is not a file or folder: give labels with --head, --relation and`},
+		{[]string{"discover", "m", "m2", "--data", "d"}, `unexpected argument "m2": to use the sum of the scores of`},
 		{with(eval, "--filter", "none,some"), `--filter "none,some": choose from none, train and all`},
 		{with(eval, "--filter", ""), `--filter "": choose from`},
 		{with(eval, "--filter", "all,All"), "all is given twice"},
@@ -114,6 +115,7 @@ func TestWrongUsage(t *testing.T) {
 		{[]string{"classify", "m", "--data", "d", "--predictions", "p.parquet"}, "--predictions writes tab-separated"},
 		{[]string{"z", "stats", "--data", "d", "--tsv", "z.json"}, "--tsv z.json: --tsv writes tab-separated lines"},
 		{[]string{"discover", "m", "--data", "d", "--out", "d.json"}, "--out writes tab-separated lines or Parquet"},
+		{[]string{"discover", "m", "--data", "d", "--out", "d.png"}, "ends with .tsv or .parquet (see mquine discover"},
 		{[]string{"report", "r", "--out", "train.tsv"}, "--out train.tsv: --out writes an HTML page; choose a name"},
 		{[]string{"report", "r", "--out", "r.pdf"}, "--out writes an HTML page; choose a name that ends with .html"},
 		{[]string{"bench", "report", "--out", "r.json"}, "--out writes an HTML page; choose"},
@@ -320,4 +322,13 @@ func TestCompletion(t *testing.T) {
 	for _, shell := range []string{"bash", "zsh", "fish"} {
 		assert.Contains(t, succeed(t, "completion", shell).stdout, "mquine", shell)
 	}
+}
+
+// The usage of a command follows the first paragraph of its help, before the details.
+func TestHelpShowsUsageFirst(t *testing.T) {
+	help := succeed(t, "export", "--help").stdout
+	assert.Regexp(t, `(?s)^Write the parameters.{0,150}\n\nUsage:\n  mquine export CKPT.*\n\nExamples:\n.*\n\n  npy\n`, help)
+	assert.Equal(t, 1, strings.Count(help, "\n  npy\n"))
+	whole := succeed(t, "--help").stdout
+	assert.Less(t, strings.Index(whole, "Exit status:"), strings.Index(whole, "\nUsage:\n"), "mquine has few flags")
 }

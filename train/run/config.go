@@ -55,11 +55,14 @@ func DataLine(data string) (line []byte, err error) {
 
 // notRun returns the error for a folder that is missing or not the folder of a run.
 func notRun(dir string) error {
-	parent := filepath.Dir(filepath.Clean(dir))
 	if _, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("there is no run folder %s", dir)
-	} else if _, err := os.Stat(filepath.Join(parent, ConfigFile)); err == nil {
-		return fmt.Errorf("%s is not a run folder, but a folder in one: give %s", dir, parent)
+	}
+	if whole, err := filepath.Abs(dir); err == nil {
+		parent := filepath.Dir(whole)
+		if _, err := os.Stat(filepath.Join(parent, ConfigFile)); err == nil {
+			return fmt.Errorf("%s is not a run folder, but a folder in one: give %s", dir, parent)
+		}
 	}
 	return fmt.Errorf("%s is not a run folder: it has no %s", dir, ConfigFile)
 }

@@ -38,6 +38,9 @@ func TestReadHistory(t *testing.T) {
 	assert.ErrorContains(t, err, "is not a run folder: it has no config.yaml")
 	_, err = ReadHistory(t.Context(), filepath.Join(dir, bestName))
 	assert.EqualError(t, err, filepath.Join(dir, bestName)+" is not a run folder, but a folder in one: give "+dir)
+	t.Chdir(filepath.Join(dir, bestName))
+	_, err = ReadHistory(t.Context(), "../..")
+	assert.EqualError(t, err, "../.. is not a run folder: it has no config.yaml")
 	_, err = ReadHistory(t.Context(), dir+"-2")
 	assert.EqualError(t, err, "there is no run folder "+dir+"-2")
 }
