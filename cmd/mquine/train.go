@@ -69,7 +69,8 @@ Presets:
          ` + presetDataSets("paper") + `
   best   MQuinE's recipe (docs/results.md), tuned for
          ` + presetDataSets("best") + `
-         These models have separate recipes; all others get MQuinE's:
+         Other models get its version with one block, except for these, which
+         have separate recipes:
 ` + modelPresets("best") + `To use the preset of a different data set, append its name: paper:yago3-10.`,
 		Example: `  mquine train --data codex-s --out ./codex-s
   mquine train --data wn18rr --preset paper --epochs 20 --out ./wn18rr

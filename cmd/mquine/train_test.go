@@ -208,7 +208,7 @@ func TestTrainOptions(t *testing.T) {
 		{[]string{"--data", data, "--out", out, "--products", "bf16", "--backend", "avx2"}, exitFailed,
 			"products: bf16 needs AVX-512 BF16"},
 		{[]string{"--data", "nowhere/at/all", "--out", out}, exitFailed, "nowhere/at/all"},
-		{[]string{"--resume", out}, exitFailed, "there is no run folder " + out},
+		{[]string{"--resume", out}, exitFailed, "run folder " + out + " does not exist"},
 		{[]string{"--resume", data}, exitFailed, data + " is not a run folder: it has no config.yaml"},
 		{[]string{"--data", data, "--out", out, "--preset", "best:wn18", "--model", "rotate"}, exitFailed,
 			"--preset best:wn18 is a recipe for mquine, and some of its options do not suit rotate: "},

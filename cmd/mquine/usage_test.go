@@ -328,7 +328,8 @@ func TestCompletion(t *testing.T) {
 // itself, it follows all paragraphs.
 func TestHelpShowsUsageFirst(t *testing.T) {
 	help := succeed(t, "export", "--help").stdout
-	assert.Regexp(t, `(?s)^Write the parameters.{0,150}\n\nUsage:\n  mquine export CKPT.*\n\nExamples:\n.*\n\n  npy\n`, help)
+	order := `(?s)^Write the parameters.{0,150}\n\nUsage:\n  mquine export CKPT.*\n\nExamples:\n.*\n\n  npy\n`
+	assert.Regexp(t, order, help)
 	assert.Equal(t, 1, strings.Count(help, "\n  npy\n"))
 	whole := succeed(t, "--help").stdout
 	assert.Less(t, strings.Index(whole, "Exit status:"), strings.Index(whole, "\nUsage:\n"))

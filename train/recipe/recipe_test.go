@@ -368,7 +368,7 @@ func TestPresets(t *testing.T) {
 	require.ErrorContains(t, err, "preset best needs a data set: add --data NAME, or name it, as in best:codex-m; its "+
 		"data sets are codex-m, codex-s, fb15k-237, ")
 	_, err = Preset("paper:fb15k237", "umls")
-	require.ErrorContains(t, err, `preset paper has no recipe for the data set "fb15k237": did you mean paper:fb15k-237?`)
+	require.ErrorContains(t, err, `has no recipe for the data set "fb15k237": did you mean paper:fb15k-237?`)
 	_, err = Preset("papre", "umls")
 	require.ErrorContains(t, err, "the presets are paper and best")
 }

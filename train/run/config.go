@@ -56,7 +56,7 @@ func DataLine(data string) (line []byte, err error) {
 // notRun returns the error for a folder that is missing or not the folder of a run.
 func notRun(dir string) error {
 	if _, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("there is no run folder %s", dir)
+		return fmt.Errorf("run folder %s does not exist", dir)
 	}
 	if whole, err := filepath.Abs(dir); err == nil {
 		parent := filepath.Dir(whole)

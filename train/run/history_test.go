@@ -42,5 +42,5 @@ func TestReadHistory(t *testing.T) {
 	_, err = ReadHistory(t.Context(), "../..")
 	assert.EqualError(t, err, "../.. is not a run folder: it has no config.yaml")
 	_, err = ReadHistory(t.Context(), dir+"-2")
-	assert.EqualError(t, err, "there is no run folder "+dir+"-2")
+	assert.EqualError(t, err, "run folder "+dir+"-2 does not exist")
 }
