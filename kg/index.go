@@ -61,15 +61,24 @@ func (x *Index) Distinct(s Split) int { return x.sides[Tail].tally().in(s) }
 // allocate.
 func (x *Index) Answers(q Query) Answers {
 	a := &x.sides[q.Side]
-	if uint(q.Anchor) >= uint(len(a.rowStart)-1) {
+	row := a.row(q)
+	if row < 0 {
 		return Answers{}
 	}
-	first, last := a.rowStart[q.Anchor], a.rowStart[q.Anchor+1]
-	row, found := slices.BinarySearch(a.relations[first:last], q.Relation)
-	if !found {
-		return Answers{}
+	return a.answers(row)
+}
+
+// Queries returns the number of distinct queries with known answers, on both sides together.
+func (x *Index) Queries() int { return len(x.sides[Tail].relations) + len(x.sides[Head].relations) }
+
+// Number returns the number of q among the queries with known answers, from 0 to Queries() − 1, or −1 if
+// q has none. It lets slices take the place of maps of queries. Number does not allocate.
+func (x *Index) Number(q Query) int {
+	row := x.sides[q.Side].row(q)
+	if row >= 0 && q.Side == Head {
+		row += len(x.sides[Tail].relations)
 	}
-	return a.answers(int(first) + row)
+	return row
 }
 
 // Splits returns the splits that contain a triple. It does not allocate.
@@ -93,6 +102,19 @@ type adjacency struct {
 	answerStart []uint32 // the answers of row i are answerStart[i] to answerStart[i+1] − 1
 	entities    []int32  // the answers, ascending within a row
 	splits      []SplitSet
+}
+
+// row returns the row of a query, or −1 if the query has no answers.
+func (a *adjacency) row(q Query) int {
+	if uint(q.Anchor) >= uint(len(a.rowStart)-1) {
+		return -1
+	}
+	first, last := a.rowStart[q.Anchor], a.rowStart[q.Anchor+1]
+	row, found := slices.BinarySearch(a.relations[first:last], q.Relation)
+	if !found {
+		return -1
+	}
+	return int(first) + row
 }
 
 func (a *adjacency) answers(row int) Answers {

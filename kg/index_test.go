@@ -60,10 +60,17 @@ func TestIndexEqualsBruteForce(t *testing.T) {
 			}
 			require.Equal(t, len(distinct), x.Distinct(s))
 		}
+		numbered := map[int]Query{}
 		for _, side := range []Side{Tail, Head} {
 			for r := range int32(g.Relations.Len()) {
 				for anchor := range int32(g.Entities.Len()) {
 					q := Query{side, r, anchor}
+					if number := x.Number(q); number >= 0 {
+						require.NotContains(t, numbered, number)
+						numbered[number] = q
+						require.Contains(t, known, q)
+						require.Less(t, number, x.Queries())
+					}
 					got := x.Answers(q)
 					require.Len(t, got.Splits, len(got.Entities))
 					assert.True(t, slices.IsSorted(got.Entities))
@@ -78,6 +85,8 @@ func TestIndexEqualsBruteForce(t *testing.T) {
 				}
 			}
 		}
+		require.Len(t, numbered, len(known))
+		require.Equal(t, len(known), x.Queries())
 	})
 }
 
@@ -133,6 +142,7 @@ func TestIndexHasNoAnswersToUnknownQueries(t *testing.T) {
 	x := newIndex(t, g)
 	for _, q := range []Query{{Tail, 0, 1}, {Head, 0, 0}, {Tail, 1, 0}, {Tail, -1, 0}, {Tail, 0, 2}, {Tail, 0, -1}} {
 		assert.Empty(t, x.Answers(q).Entities, "%v", q)
+		assert.Equal(t, -1, x.Number(q), "%v", q)
 	}
 	empty := newIndex(t, &Graph{Entities: NewVocabulary(), Relations: NewVocabulary()})
 	assert.Empty(t, empty.Answers(Query{Tail, 0, 0}).Entities)

@@ -1,6 +1,8 @@
 package train
 
 import (
+	"context"
+	"fmt"
 	"maps"
 	"math"
 	"math/rand/v2"
@@ -12,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/mquine/mquine/kg"
+	"github.com/mquine/mquine/kg/kgtest"
 	"github.com/mquine/mquine/train/internal/traintest"
 	"github.com/mquine/mquine/train/recipe"
 )
@@ -224,11 +227,38 @@ func TestZSamples(t *testing.T) {
 	}
 }
 
+// indexOf returns the index of a graph with one relation and the given training triples.
+func indexOf(t *testing.T, entities int, triples []kg.Triple) *kg.Index {
+	t.Helper()
+	g := &kg.Graph{Name: "small", Entities: kg.NewVocabulary(), Relations: kg.NewVocabulary()}
+	g.Relations.Add("r")
+	for i := range entities {
+		g.Entities.Add(fmt.Sprint(i))
+	}
+	g.Splits[kg.Train] = triples
+	return kgtest.Index(t, g)
+}
+
 func TestSubsamplingWeights(t *testing.T) {
-	a, b := kg.Triple{Head: 0, Tail: 1}, kg.Triple{Head: 0, Tail: 2}
-	weights := subsamplingWeights([]kg.Triple{a, b})
+	triples := []kg.Triple{{Head: 0, Tail: 1}, {Head: 0, Tail: 2}}
+	weights, err := subsamplingWeights(t.Context(), triples, indexOf(t, 3, triples))
+	require.NoError(t, err)
 	assert.InDelta(t, 1/math.Sqrt(5+4), weights[0], 1e-12) // (h, r) twice, (r, t) once, each from 3
 	assert.InDelta(t, weights[0], weights[1], 1e-12)
+}
+
+// Counting the queries of a large graph takes long, so a cancelled context stops it.
+func TestCountsOfQueriesStopWithTheirContext(t *testing.T) {
+	triples := []kg.Triple{{Head: 0, Tail: 1}}
+	known := indexOf(t, 2, triples)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	_, err := subsamplingWeights(ctx, triples, known)
+	assert.ErrorIs(t, err, context.Canceled)
+	_, err = headProbabilities(ctx, triples, known)
+	assert.ErrorIs(t, err, context.Canceled)
+	_, err = newQueryParts(ctx, triples, known, 0, 1)
+	assert.ErrorIs(t, err, context.Canceled)
 }
 
 // With subsampling, the weights of the queries of a triple are proportional to the triple's weight.
@@ -293,7 +323,9 @@ func TestBernoulli(t *testing.T) {
 	for e := range int32(300) {
 		triples = append(triples, kg.Triple{Head: e / 2, Tail: e})
 	}
-	assert.InDelta(t, 2.0/3, headProbabilities(triples, 1)[0], 1e-12)
+	probabilities, err := headProbabilities(t.Context(), triples, indexOf(t, 300, triples))
+	require.NoError(t, err)
+	assert.InDelta(t, 2.0/3, probabilities[0], 1e-12)
 	p := preparerOf(t, func(c *recipe.Recipe) {
 		c.Negatives, c.Distribution = recipe.IndependentNegatives, recipe.Bernoulli
 	})

@@ -92,16 +92,17 @@ func newPreparer(
 			p.scratch[i].z = p.z.NewSampler()
 		}
 	}
-	if c.Distribution == recipe.Bernoulli {
-		p.headProbability = headProbabilities(triples, g.Relations.Len())
-	}
-	if c.Subsampling {
-		p.subsampling = subsamplingWeights(triples)
-	}
 	if c.DegreeWeights {
 		p.degreeWeights = degreeWeights(degrees(n, triples))
 	}
-	return p, nil
+	var err error
+	if c.Distribution == recipe.Bernoulli {
+		p.headProbability, err = headProbabilities(ctx, triples, known)
+	}
+	if err == nil && c.Subsampling {
+		p.subsampling, err = subsamplingWeights(ctx, triples, known)
+	}
+	return p, err
 }
 
 // The uses of random numbers. Each use has its own streams.

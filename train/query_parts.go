@@ -1,6 +1,7 @@
 package train
 
 import (
+	"context"
 	"math/rand/v2"
 	"slices"
 
@@ -27,9 +28,18 @@ type queryPart struct {
 
 // newQueryParts lists the queries in the order of their first answers. If maxAnswers is 0, no query is
 // divided.
-func newQueryParts(triples []kg.Triple, known *kg.Index, maxAnswers int, seed uint64) *queryParts {
-	p := &queryParts{seed: seed, answers: make([]int32, 0, 2*len(triples))}
-	for _, q := range distinctQueries(triples) {
+func newQueryParts(
+	ctx context.Context, triples []kg.Triple, known *kg.Index, maxAnswers int, seed uint64,
+) (*queryParts, error) {
+	p := &queryParts{
+		seed: seed, items: make([]queryPart, 0, known.Queries()), answers: make([]int32, 0, 2*len(triples)),
+	}
+	seen := make([]bool, known.Queries())
+	err := forQueries(ctx, triples, known, func(_, number int, q kg.Query) {
+		if seen[number] {
+			return
+		}
+		seen[number] = true
 		first := len(p.answers)
 		p.answers = trainAnswers(p.answers, known.Answers(q))
 		n, parts := len(p.answers)-first, 1
@@ -41,8 +51,8 @@ func newQueryParts(triples []kg.Triple, known *kg.Index, maxAnswers int, seed ui
 			from, to := k*n/parts, (k+1)*n/parts
 			p.items = append(p.items, queryPart{q, int32(to - from), int32(n), first + from})
 		}
-	}
-	return p
+	})
+	return p, err
 }
 
 // targets returns the answers of a part.
@@ -61,17 +71,19 @@ func (p *queryParts) shuffle(epoch int) {
 	}
 }
 
-// distinctQueries returns the queries that the triples answer, in the order of their first answers.
-func distinctQueries(triples []kg.Triple) []kg.Query {
-	var queries []kg.Query
-	seen := map[kg.Query]bool{}
-	for _, t := range triples {
+// forQueries calls f for both queries of each triple, with the number of the triple and the number of the
+// query in known.
+func forQueries(
+	ctx context.Context, triples []kg.Triple, known *kg.Index, f func(triple, number int, q kg.Query),
+) error {
+	for i, t := range triples {
+		if i%(1<<16) == 0 && ctx.Err() != nil {
+			return ctx.Err()
+		}
 		for _, side := range []kg.Side{kg.Tail, kg.Head} {
-			if q, _ := t.Query(side); !seen[q] {
-				seen[q] = true
-				queries = append(queries, q)
-			}
+			q, _ := t.Query(side)
+			f(i, known.Number(q), q)
 		}
 	}
-	return queries
+	return nil
 }

@@ -996,7 +996,8 @@ func TestQueryPartsShuffle(t *testing.T) {
 	g.Splits[kg.Train] = append(g.Splits[kg.Train], kg.Triple{Head: 2, Tail: 3})
 	known := kgtest.Index(t, g)
 	answersIn := func(seed uint64, epochs ...int) map[kg.Query][]int32 {
-		p := newQueryParts(g.Splits[kg.Train], known, 4, seed)
+		p, err := newQueryParts(t.Context(), g.Splits[kg.Train], known, 4, seed)
+		require.NoError(t, err)
 		for _, epoch := range epochs {
 			p.shuffle(epoch)
 		}

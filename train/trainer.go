@@ -199,9 +199,11 @@ func newUnfilled(
 	}
 	t := &Trainer{config: c, machine: m, graph: g, triples: triples, known: known}
 	if c.Negatives == recipe.KvsAll {
-		t.queries = newQueryParts(t.triples, t.known, c.MaxAnswers, c.Seed)
+		if t.queries, err = newQueryParts(ctx, t.triples, known, c.MaxAnswers, c.Seed); err != nil {
+			return nil, err
+		}
 	}
-	t.preparer, err = newPreparer(ctx, &t.config, g, t.triples, t.known, model.DependenceOf(bare), m.Threads)
+	t.preparer, err = newPreparer(ctx, &t.config, g, t.triples, known, model.DependenceOf(bare), m.Threads)
 	return t, err
 }
 

@@ -1,6 +1,7 @@
 package train
 
 import (
+	"context"
 	"math"
 	"slices"
 
@@ -9,19 +10,20 @@ import (
 
 // headProbabilities returns tph/(tph + hpt) for each relation, where tph is the mean number of
 // tails per head and hpt is the mean number of heads per tail (TransH; Wang et al., 2014).
-func headProbabilities(triples []kg.Triple, relations int) []float64 {
+func headProbabilities(ctx context.Context, triples []kg.Triple, known *kg.Index) ([]float64, error) {
+	_, relations := known.Sizes()
 	count := make([]float64, relations)
 	anchors := [2][]float64{make([]float64, relations), make([]float64, relations)}
-	seen := map[kg.Query]bool{}
-	for _, t := range triples {
-		count[t.Relation]++
-		for _, side := range []kg.Side{kg.Tail, kg.Head} {
-			if q, _ := t.Query(side); !seen[q] {
-				seen[q] = true
-				anchors[side][t.Relation]++
-			}
+	seen := make([]bool, known.Queries())
+	err := forQueries(ctx, triples, known, func(_, number int, q kg.Query) {
+		if q.Side == kg.Tail {
+			count[q.Relation]++
 		}
-	}
+		if !seen[number] {
+			seen[number] = true
+			anchors[q.Side][q.Relation]++
+		}
+	})
 	probabilities := make([]float64, relations)
 	for r := range probabilities {
 		if count[r] > 0 {
@@ -29,27 +31,26 @@ func headProbabilities(triples []kg.Triple, relations int) []float64 {
 			probabilities[r] = tph / (tph + hpt)
 		}
 	}
-	return probabilities
+	return probabilities, err
 }
 
 // subsamplingWeights returns 1/√(n(h, r) + n(r, t)) for each triple. Each count n is 3 plus the
 // number of triples that answer the query, as in the RotatE code (dataloader.py, count_frequency).
-func subsamplingWeights(triples []kg.Triple) []float64 {
+func subsamplingWeights(ctx context.Context, triples []kg.Triple, known *kg.Index) ([]float64, error) {
 	const start = 3
-	counts := map[kg.Query]int{}
-	for _, t := range triples {
-		for _, side := range []kg.Side{kg.Tail, kg.Head} {
-			q, _ := t.Query(side)
-			counts[q]++
-		}
+	counts := make([]int32, known.Queries())
+	err := forQueries(ctx, triples, known, func(_, number int, _ kg.Query) { counts[number]++ })
+	if err != nil {
+		return nil, err
 	}
 	weights := make([]float64, len(triples))
-	for i, t := range triples {
-		tail, _ := t.Query(kg.Tail)
-		head, _ := t.Query(kg.Head)
-		weights[i] = 1 / math.Sqrt(float64(counts[tail]+counts[head]+2*start))
+	err = forQueries(ctx, triples, known, func(i, number int, _ kg.Query) {
+		weights[i] += float64(counts[number] + start)
+	})
+	for i, n := range weights {
+		weights[i] = 1 / math.Sqrt(n)
 	}
-	return weights
+	return weights, err
 }
 
 // degreeWeights returns 0.1 + 0.9·n/max n for each entity, where n is its degree (DURA; Zhang et al.,
