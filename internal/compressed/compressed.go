@@ -70,8 +70,7 @@ type file struct {
 
 func (f *file) Close() error { return errors.Join(f.contents.Close(), f.stored.Close()) }
 
-// ReadFile is like input.ReadFile, but decompresses the file. A compressed file with more than 256
-// MiB of contents is an error.
+// ReadFile is like input.ReadFile, but decompresses the file. More than 256 MiB of contents are an error.
 func ReadFile(ctx context.Context, path string) ([]byte, error) {
 	f, err := Open(ctx, path)
 	if err != nil {
@@ -79,7 +78,7 @@ func ReadFile(ctx context.Context, path string) ([]byte, error) {
 	}
 	defer f.Close()
 	if !Is(path) {
-		return io.ReadAll(f)
+		return input.ReadAll(f)
 	}
 	contents, err := io.ReadAll(io.LimitReader(f, DefaultLimits.Expanded+1))
 	if int64(len(contents)) > DefaultLimits.Expanded {

@@ -67,6 +67,17 @@ func TestOpenBoundsTheContents(t *testing.T) {
 	}
 }
 
+func TestReadFileBoundsTheContents(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "f.json")
+	require.NoError(t, os.WriteFile(path, []byte("{}"), 0o666))
+	contents, err := ReadFile(t.Context(), path)
+	require.NoError(t, err)
+	assert.Equal(t, "{}", string(contents))
+	require.NoError(t, os.Truncate(path, 256<<20+1))
+	_, err = ReadFile(t.Context(), path)
+	assert.EqualError(t, err, "it has more than 256 MiB: check that it is the right file")
+}
+
 func TestWriteFails(t *testing.T) {
 	full := errors.New("the disk is full")
 	for _, extension := range Extensions() {

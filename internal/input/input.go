@@ -181,12 +181,27 @@ func (r *Reader) Close() error {
 	return nil
 }
 
-// ReadFile is like os.ReadFile but takes a context.
+// mostContents is the largest number of bytes that ReadAll returns. The files that the project reads whole
+// are recipes, results and the like; other files are streams.
+const mostContents = 256 << 20
+
+var errTooLarge = errors.New("it has more than 256 MiB: check that it is the right file")
+
+// ReadFile is like os.ReadFile but takes a context. A file with more than 256 MiB is an error.
 func ReadFile(ctx context.Context, path string) ([]byte, error) {
 	r, err := Open(ctx, path)
 	if err != nil {
 		return nil, err
 	}
 	defer r.Close()
-	return io.ReadAll(r)
+	return ReadAll(r)
+}
+
+// ReadAll is like io.ReadAll, but more than 256 MiB is an error.
+func ReadAll(r io.Reader) ([]byte, error) {
+	contents, err := io.ReadAll(io.LimitReader(r, mostContents+1))
+	if len(contents) > mostContents {
+		return nil, errTooLarge
+	}
+	return contents, err
 }
