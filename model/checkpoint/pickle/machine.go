@@ -76,12 +76,19 @@ var (
 	errStack     = errors.New("it is damaged: an instruction finds no value on the stack")
 	errValues    = fmt.Errorf("it has more than %d values: remove what does not belong to the model, and save it again",
 		maxValues)
+	errNames = errors.New("its keys and names have more than 4 GiB in total: it is damaged, or made to " +
+		"keep its readers busy")
 )
 
 // maxValues limits the number of instructions that push or store a value or a mark. One byte can be
 // such an instruction, and its value needs about 100 bytes of memory, or up to 300 in a dictionary
 // with one entry. The largest pickles hold the labels of a graph, which need two instructions each.
 const maxValues = 1 << 25
+
+// maxNames limits the total length in bytes of the keys of dictionaries, the names of classes and
+// functions, and the strings in persistent identifiers. Each of their uses reads all of the string, and
+// three bytes of a pickle can be such a use.
+const maxNames = 1 << 32
 
 // machine runs the instructions of a pickle.
 type machine struct {
@@ -92,7 +99,8 @@ type machine struct {
 	stack   []any
 	marks   []int // lengths of the stack at the open marks
 	memo    map[uint32]any
-	values  int // the number of instructions that maxValues limits
+	values  int   // the number of instructions that maxValues limits
+	names   int64 // the number of bytes that maxNames limits
 }
 
 // run runs the instructions up to STOP and returns the value on the stack.
@@ -161,6 +169,19 @@ func (m *machine) push(v any) error {
 func (m *machine) count() error {
 	if m.values++; m.values > maxValues {
 		return errValues
+	}
+	return nil
+}
+
+// countNames counts the strings among values that are looked up in a map.
+func (m *machine) countNames(values ...any) error {
+	for _, v := range values {
+		if name, ok := v.(string); ok {
+			m.names += int64(len(name))
+		}
+	}
+	if m.names > maxNames {
+		return errNames
 	}
 	return nil
 }
@@ -431,6 +452,9 @@ func (m *machine) fill(op byte) (err error) {
 	case *Dict:
 		if pairs && even {
 			for i := 0; i < len(values); i += 2 {
+				if err := m.countNames(values[i]); err != nil {
+					return err
+				}
 				c.set(values[i], values[i+1])
 			}
 			return nil
@@ -455,6 +479,9 @@ func (m *machine) pushGlobal(op byte) error {
 		}
 	} else {
 		names, err := m.popTuple(2)
+		if err == nil {
+			err = m.countNames(names...)
+		}
 		if err != nil {
 			return err
 		}
@@ -529,6 +556,10 @@ func (m *machine) persistent() error {
 	}
 	if m.options.Persistent == nil {
 		return errors.New("it refers to data outside itself")
+	}
+	fields, _ := id.(Tuple)
+	if err := m.countNames(fields...); err != nil {
+		return err
 	}
 	v, err := m.options.Persistent(id)
 	if err != nil {

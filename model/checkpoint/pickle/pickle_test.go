@@ -197,6 +197,30 @@ func TestReadLimitsValues(t *testing.T) {
 	}
 }
 
+// A small pickle that looks up a long string again and again would keep a reader busy for hours.
+func TestReadLimitsNames(t *testing.T) {
+	const size, uses = 1 << 22, 1 << 10 // 4 GiB in total
+	long := "X" + string([]byte{0, 0, size >> 16, 0}) + strings.Repeat("k", size) + "q\x00"
+	for name, c := range map[string]struct{ first, repeated string }{
+		"keys":                   {"0}", "h\x00Ns"},
+		"names":                  {"", "h\x00\x8c\x01C\x930"},
+		"persistent identifiers": {"0", "h\x00\x85Q0"},
+	} {
+		pickleOf := func(n int) []byte {
+			return []byte("\x80\x04" + long + c.first + strings.Repeat(c.repeated, n) + "N.")
+		}
+		o := pickle.Options{
+			Opaque:     func(pickle.Global) bool { return true },
+			Persistent: func(any) (any, error) { return nil, nil },
+		}
+		_, _, err := pickle.Read(pickleOf(uses/2), o)
+		require.NoError(t, err, name)
+		_, _, err = pickle.Read(pickleOf(uses+1), o)
+		require.ErrorContains(t, err, "the pickle cannot be read: its keys and names have more than 4 GiB "+
+			"in total: it is damaged, or made to keep its readers busy (at byte ", name)
+	}
+}
+
 func FuzzRead(f *testing.F) {
 	f.Add([]byte("\x80\x02}q\x00(X\x01\x00\x00\x00aK\x01X\x01\x00\x00\x00b" +
 		"]q\x01(G?\xf0\x00\x00\x00\x00\x00\x00h\x01eu."))
