@@ -402,6 +402,11 @@ func (c *comparison) read(ctx context.Context, log io.Writer, number int, name s
 		printNote(log, "%s has a rank among at least %s candidates, but data set %s has only %s: "+
 			"check the file, unless its checkpoint has more", path, text.Comma(n), g.Name, text.Plural(known, noun))
 	}
+	if restricted {
+		if err := checkRestricted(path, ranks, c.filter); err != nil {
+			return nil, err
+		}
+	}
 	printLine(log, "read the ranks of %s from %s", text.Plural(len(ranks), "query"), path)
 	if len(missing) > 0 && number == 0 { // the other files lack the same queries
 		printNote(log, "%s lacks %s of the %v split, as after mquine eval --skip-excluded or --%s: the comparison "+
@@ -500,6 +505,19 @@ func fewestCandidates(ranks []rank.Rank, f rank.Filter) (n int) {
 		n = max(n, 1+int(ranks[i].Better[f])+int(ranks[i].Equal[f]))
 	}
 	return n
+}
+
+// checkRestricted returns an error if a query has too many other candidates in a ranks file with restricted
+// candidates. The file of a program that leaves out the target looks like that.
+func checkRestricted(path string, ranks []rank.Rank, f rank.Filter) error {
+	for i := range ranks {
+		better, equal, all := ranks[i].Better[f], ranks[i].Equal[f], ranks[i].Candidates[f]
+		if int64(better)+int64(equal) >= int64(all) {
+			return fmt.Errorf("%s has a query with %d better and %d equal candidates among %d, which must include "+
+				"the target: count the target in column %v_candidates", path, better, equal, all, f)
+		}
+	}
+	return nil
 }
 
 // differentCandidates counts the queries that have different candidates in a and b, if the candidates of a

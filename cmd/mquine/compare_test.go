@@ -304,6 +304,18 @@ func TestCompareRanksFiles(t *testing.T) {
 			"so their ranks are not comparable: rank both with the same candidates")
 	}
 
+	// The number of candidates includes the target.
+	rows := slices.Collect(strings.Lines(string(must1(os.ReadFile(restricted)))))
+	fields := strings.Split(rows[1], "\t")
+	for i := 4; i+2 < len(fields); i += 3 {
+		fields[i], fields[i+1], fields[i+2] = "3", "1", "4"
+	}
+	rows[1] = strings.Join(fields, "\t")
+	require.NoError(t, os.WriteFile(restricted, []byte(strings.Join(rows, "")), 0o600))
+	mquine(t, "compare", "--data", w.data, restricted, restricted).requireSentence(t, exitFailed,
+		"restricted.tsv has a query with 3 better and 1 equal candidates among 4, which must include the target: "+
+			"count the target in column all_candidates")
+
 	compare := []string{"compare", base, changed, "--data", w.data}
 	mquine(t, append(compare, "--filter", "none")...).requireSentence(t, exitFailed,
 		"has no ranks under filter none: choose --filter all")
