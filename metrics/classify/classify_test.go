@@ -343,6 +343,40 @@ func TestEvaluate(t *testing.T) {
 	require.ErrorContains(t, err, "scores must be finite")
 }
 
+// All free entities of a side are equally likely, and other entities are not drawn.
+func TestNegativesAreUniform(t *testing.T) {
+	g := &kg.Graph{Name: "drawn", Entities: kg.NewVocabulary(), Relations: kg.NewVocabulary("a")}
+	for i := range 12 {
+		g.Entities.Add(string(rune('a' + i)))
+	}
+	// The heads are 0 to 4, the tails 4 to 11. Entity 0 has the tails 4, 6 and 8; tail 4 has the heads 0 and 1.
+	for _, ht := range [][2]int32{
+		{0, 4}, {0, 6}, {0, 8}, {1, 4}, {1, 5}, {2, 7}, {2, 9}, {3, 10}, {3, 11}, {4, 11}, {4, 5},
+	} {
+		g.Splits[kg.Train] = append(g.Splits[kg.Train], kg.Triple{Head: ht[0], Tail: ht[1]})
+	}
+	used := []kg.Triple{{Head: 0, Tail: 10}, {Head: 2, Tail: 4}, {Head: 0, Tail: 6}, {Head: 0, Tail: 3}}
+	want := map[kg.Triple]float64{
+		{Head: 0, Tail: 5}: 0.125, {Head: 0, Tail: 7}: 0.125, {Head: 0, Tail: 9}: 0.125, {Head: 0, Tail: 11}: 0.125,
+		{Head: 3, Tail: 4}: 0.25, {Head: 4, Tail: 4}: 0.25,
+	}
+	x, true4 := kgtest.Index(t, g), []kg.Triple{{Head: 0, Tail: 4}}
+	const draws = 8000
+	count := map[kg.Triple]int{}
+	for seed := range uint64(draws) {
+		negatives, missing, err := Negatives(t.Context(), g, x, true4, used, seed)
+		require.NoError(t, err)
+		require.Zero(t, missing)
+		require.Len(t, negatives, 1)
+		count[negatives[0]]++
+	}
+	require.Len(t, count, len(want))
+	for triple, share := range want {
+		deviation := math.Sqrt(draws * share * (1 - share))
+		assert.InDelta(t, draws*share, count[triple], 4*deviation, "%v", triple)
+	}
+}
+
 // A false triple has the relation and one entity of its true triple. Its other entity has the
 // relation on that side in the training split. No split contains the false triple.
 func TestNegatives(t *testing.T) {

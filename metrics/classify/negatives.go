@@ -24,12 +24,17 @@ func Negatives(
 		return nil, 0, err
 	}
 	rng := rand.New(rand.NewPCG(seed, 0x6e65676174697665)) // "negative"
-	drawn := map[kg.Triple]bool{}
-	for _, t := range used {
-		drawn[t] = true
+	drawn := map[kg.Query][]int32{} // the answers that are no longer free
+	draw := func(t kg.Triple) {
+		for _, side := range []kg.Side{kg.Tail, kg.Head} {
+			q, answer := t.Query(side)
+			drawn[q] = append(drawn[q], answer)
+		}
 	}
-	known := make([]bool, g.Entities.Len())
-	var free []int32
+	for _, t := range used {
+		draw(t)
+	}
+	var taken []int
 	for i, t := range triples {
 		if i%256 == 0 && ctx.Err() != nil {
 			return nil, 0, ctx.Err()
@@ -38,23 +43,15 @@ func Negatives(
 		found := false
 		for range 2 {
 			q, _ := t.Query(side)
-			free = free[:0]
-			answers := x.Answers(q).Entities
-			for _, e := range answers {
-				known[e] = true
-			}
-			for _, e := range observed[side][t.Relation] {
-				if !known[e] && !drawn[q.Triple(e)] {
-					free = append(free, e)
-				}
-			}
-			for _, e := range answers {
-				known[e] = false
-			}
-			if len(free) > 0 {
-				negative := q.Triple(free[rng.IntN(len(free))])
-				drawn[negative], found = true, true
-				negatives = append(negatives, negative)
+			candidates := observed.entities[side][t.Relation]
+			taken = observed.appendPlaces(taken[:0], candidates, x.Answers(q).Entities)
+			taken = observed.appendPlaces(taken, candidates, drawn[q])
+			slices.Sort(taken)
+			taken = slices.Compact(taken)
+			if free := len(candidates) - len(taken); free > 0 {
+				negative := q.Triple(candidates[absent(taken, rng.IntN(free))])
+				draw(negative)
+				negatives, found = append(negatives, negative), true
 				break
 			}
 			side = side.Opposite()
@@ -66,30 +63,58 @@ func Negatives(
 	return negatives, missing, nil
 }
 
+// absent returns the element with number n among the numbers from 0 up that are not in the ascending list.
+func absent(list []int, n int) int {
+	for _, k := range list {
+		if k > n {
+			break
+		}
+		n++
+	}
+	return n
+}
+
 // observed lists, for each side and relation, the entities of training triples, in the order of
 // kg.Graph.EntityOrder.
-type observed [2][][]int32
+type observed struct {
+	entities [2][][]int32
+	position []int32 // the position of each entity in that order
+}
 
-func newObserved(g *kg.Graph) (o observed, err error) {
+func newObserved(g *kg.Graph) (*observed, error) {
 	triples, err := g.Triples(kg.Train)
 	if err != nil {
-		return o, err
+		return nil, err
 	}
 	order := g.EntityOrder()
-	position := make([]int32, len(order))
+	o := &observed{position: make([]int32, len(order))}
 	for i, e := range order {
-		position[e] = int32(i)
+		o.position[e] = int32(i)
 	}
-	for side := range o {
-		o[side] = make([][]int32, g.Relations.Len())
+	for side := range o.entities {
+		lists := make([][]int32, g.Relations.Len())
 		for _, t := range triples {
 			_, e := t.Query(kg.Side(side))
-			o[side][t.Relation] = append(o[side][t.Relation], e)
+			lists[t.Relation] = append(lists[t.Relation], e)
 		}
-		for r, list := range o[side] {
-			slices.SortFunc(list, func(a, b int32) int { return cmp.Compare(position[a], position[b]) })
-			o[side][r] = slices.Compact(list)
+		for r, list := range lists {
+			slices.SortFunc(list, func(a, b int32) int { return cmp.Compare(o.position[a], o.position[b]) })
+			lists[r] = slices.Compact(list)
 		}
+		o.entities[side] = lists
 	}
 	return o, nil
+}
+
+// appendPlaces appends the places in list of those entities that it contains. The list is one of o.
+func (o *observed) appendPlaces(places []int, list, entities []int32) []int {
+	for _, e := range entities {
+		place, found := slices.BinarySearchFunc(list, o.position[e], func(e, position int32) int {
+			return cmp.Compare(o.position[e], position)
+		})
+		if found {
+			places = append(places, place)
+		}
+	}
+	return places
 }
