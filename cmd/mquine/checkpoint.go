@@ -60,9 +60,7 @@ func openCheckpoint(ctx context.Context, log io.Writer, path string, with ...che
 	if c.VocabularyDir != c.Path {
 		printNote(log, "the labels of %s come from %s", c.Path, c.VocabularyDir)
 	}
-	for _, note := range c.Notes {
-		printNote(log, "%s", note)
-	}
+	writeNotes(log, c.Notes)
 	return c, nil
 }
 

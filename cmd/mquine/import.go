@@ -130,7 +130,11 @@ func (i *importing) open(ctx context.Context, log io.Writer, args []string) (*ch
 			checkpoint.VocabularyFolder(i.vocabulary))
 	}
 	i.tensors.Pairs, i.tensors.Hyper = i.layout == "interleaved", i.hyper()
-	return checkpoint.OpenTensors(ctx, i.tensors)
+	c, err := checkpoint.OpenTensors(ctx, i.tensors)
+	if err == nil {
+		writeNotes(log, c.Notes)
+	}
+	return c, err
 }
 
 // check returns an error if a flag is missing or has no effect.

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"encoding/binary"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -52,6 +54,34 @@ func TestImportTensors(t *testing.T) {
 			assert.Equal(t, want.Relations.Labels(), got.Relations.Labels())
 		})
 	}
+}
+
+// Tables in a safetensors file may be in half precision, as published models often are.
+func TestImportHalfPrecision(t *testing.T) {
+	dir := t.TempDir()
+	header := `{"e":{"dtype":"BF16","shape":[2,2],"data_offsets":[0,8]},` +
+		`"r":{"dtype":"F16","shape":[1,2],"data_offsets":[8,12]}}`
+	contents := append(binary.LittleEndian.AppendUint64(nil, uint64(len(header))), header...)
+	for _, bits := range []uint16{0x3f80, 0xc000, 0x3dcd, 0x0001, 0x3c00, 0xb555} {
+		contents = binary.LittleEndian.AppendUint16(contents, bits)
+	}
+	file, out := filepath.Join(dir, "tables.safetensors"), filepath.Join(dir, "out")
+	for name, text := range map[string]string{
+		"tables.safetensors": string(contents), "e.txt": "0\ta\n1\tb\n", "r.txt": "0\tr\n",
+	} {
+		require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
+	}
+	o := succeed(t, "import", "--from", "tensors", out, "--model", "distmult", "--entity", file+":e",
+		"--relation", file+":r", "--entities", filepath.Join(dir, "e.txt"), "--relations", filepath.Join(dir, "r.txt"))
+	assert.Contains(t, o.stderr, "was converted from bfloat16 to float32")
+	assert.Contains(t, o.stderr, "was converted from float16 to float32")
+	got, err := checkpoint.Open(t.Context(), out)
+	require.NoError(t, err)
+	defer got.Close()
+	assert.Equal(t, [][]float32{
+		{1, -2, 0x1.9ap-4, 0x1p-133}, // 0x3dcd is 0.1 to 8 bits; 0x0001 is bfloat16's smallest number
+		{1, -0x1.554p-2},             // 0xb555 is −1/3 to 11 bits
+	}, got.Model.Tensors())
 }
 
 // import offers the hyper-parameters of the models that --model accepts, and no others.

@@ -28,7 +28,7 @@ func printNote(w io.Writer, format string, args ...any) {
 	fmt.Fprintf(w, "%s %s\n", text.Yellow.Of(w, "note:"), text.Escape(fmt.Sprintf(format, args...)))
 }
 
-// writeNotes prints the notes about a data set or a run.
+// writeNotes prints the notes about a data set, a checkpoint or a run.
 func writeNotes(w io.Writer, notes []string) {
 	for _, note := range notes {
 		printNote(w, "%s", note)

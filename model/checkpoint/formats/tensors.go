@@ -253,13 +253,11 @@ func (f *Folder) openSafetensors(path, inside, name string) error {
 	if i < 0 {
 		return noTensor(path, inside, file.Tensors(), func(t safetensors.Tensor) string { return t.Name })
 	}
-	values, err := file.Float32(inside)
+	values, kind, err := file.Floats(inside)
 	if err != nil {
 		return err
 	}
-	f.Tensors = append(f.Tensors, Tensor{
-		path, name, "float32", file.Tensors()[i].Shape, func() []float32 { return values },
-	})
+	f.Tensors = append(f.Tensors, Tensor{path, name, kind, file.Tensors()[i].Shape, values})
 	return nil
 }
 

@@ -8,7 +8,9 @@ package safetensors
 
 import (
 	"context"
+	"encoding/binary"
 	"fmt"
+	"math"
 
 	"github.com/mquine/mquine/model/checkpoint/internal/mapped"
 )
@@ -75,19 +77,63 @@ func (f *File) Verify(ctx context.Context) error { return f.mapped.Verify(ctx) }
 // aligned data, they share the memory of the file, which is read-only and valid until Close.
 // Otherwise they are a converted copy.
 func (f *File) Float32(name string) ([]float32, error) {
-	i, ok := f.byName[name]
-	if !ok {
-		return nil, fmt.Errorf("%s has no tensor %q", f.path, name)
+	t, data, err := f.find(name)
+	if err != nil {
+		return nil, err
 	}
-	t := f.tensors[i]
 	if t.DType != "F32" {
 		return nil, fmt.Errorf("%s: tensor %.80q is %s, but only F32 can be read: "+
 			"convert it to float32 and save it again", f.path, name, t.DType)
 	}
-	if t.end > int64(len(f.data)) {
-		return nil, fmt.Errorf("%s: tensor %.80q is truncated", f.path, name)
+	return mapped.Float32s(data), nil
+}
+
+// Floats returns a function that returns the elements of an F32, F64, F16 or BF16 tensor as float32, and the
+// usual name of their type, such as bfloat16. The function is like Float32 for an F32 tensor, and returns
+// a new copy for the others.
+func (f *File) Floats(name string) (values func() []float32, kind string, err error) {
+	t, data, err := f.find(name)
+	if err != nil {
+		return nil, "", err
 	}
-	return mapped.Float32s(f.data[t.begin:t.end]), nil
+	convert := func(size int, value func(b []byte) float32) func() []float32 {
+		return func() []float32 {
+			values := make([]float32, len(data)/size)
+			for i := range values {
+				values[i] = value(data[i*size:])
+			}
+			return values
+		}
+	}
+	switch t.DType {
+	case "F32":
+		return func() []float32 { return mapped.Float32s(data) }, "float32", nil
+	case "F64":
+		return convert(8, func(b []byte) float32 {
+			return float32(math.Float64frombits(binary.LittleEndian.Uint64(b)))
+		}), "float64", nil
+	case "F16":
+		return convert(2, func(b []byte) float32 { return mapped.Half(binary.LittleEndian.Uint16(b)) }), "float16", nil
+	case "BF16":
+		return convert(2, func(b []byte) float32 {
+			return math.Float32frombits(uint32(binary.LittleEndian.Uint16(b)) << 16)
+		}), "bfloat16", nil
+	}
+	return nil, "", fmt.Errorf("%s: tensor %.80q is %s, but only F32, F64, F16 and BF16 can be read: "+
+		"convert it to float32 and save it again", f.path, name, t.DType)
+}
+
+// find returns a tensor and its data.
+func (f *File) find(name string) (t Tensor, data []byte, err error) {
+	i, ok := f.byName[name]
+	if !ok {
+		return t, nil, fmt.Errorf("%s has no tensor %q", f.path, name)
+	}
+	t = f.tensors[i]
+	if t.end > int64(len(f.data)) {
+		return t, nil, fmt.Errorf("%s: tensor %.80q is truncated", f.path, name)
+	}
+	return t, f.data[t.begin:t.end], nil
 }
 
 // Close releases the file's memory. Do not use slices of its contents afterwards. A second call

@@ -69,6 +69,41 @@ func TestOpenReadsWhatIsThere(t *testing.T) {
 	}
 }
 
+func TestFloats(t *testing.T) {
+	header := `{"double":{"dtype":"F64","shape":[2],"data_offsets":[0,16]},
+		"single":{"dtype":"F32","shape":[1],"data_offsets":[16,20]},
+		"half":{"dtype":"F16","shape":[2],"data_offsets":[20,24]},
+		"brain":{"dtype":"BF16","shape":[2],"data_offsets":[24,28]},
+		"integer":{"dtype":"I32","shape":[1],"data_offsets":[28,32]}}`
+	data := binary.LittleEndian.AppendUint64(nil, math.Float64bits(0.1))
+	data = binary.LittleEndian.AppendUint64(data, math.Float64bits(1e300)) // beyond float32
+	data = binary.LittleEndian.AppendUint32(data, math.Float32bits(-3.5))
+	data = append(data, 0x01, 0x00, 0x00, 0xfc) // the smallest number and −∞
+	data = append(data, 0xc0, 0x3f, 0x80, 0xff) // 1.5 and −∞
+	data = append(data, 1, 0, 0, 0)
+	contents := append(binary.LittleEndian.AppendUint64(nil, uint64(len(header))), header...)
+	f, err := Open(writeTemp(t, append(contents, data...)))
+	require.NoError(t, err)
+	defer f.Close()
+	infinity := float32(math.Inf(1))
+	for name, want := range map[string]struct {
+		kind   string
+		values []float32
+	}{
+		"double": {"float64", []float32{0.1, infinity}}, "single": {"float32", []float32{-3.5}},
+		"half": {"float16", []float32{0x1p-24, -infinity}}, "brain": {"bfloat16", []float32{1.5, -infinity}},
+	} {
+		values, kind, err := f.Floats(name)
+		require.NoError(t, err)
+		assert.Equal(t, want.kind, kind)
+		assert.Equal(t, want.values, values(), name)
+	}
+	_, _, err = f.Floats("integer")
+	assert.ErrorContains(t, err, `tensor "integer" is I32, but only F32, F64, F16 and BF16 can be read: convert it`)
+	_, _, err = f.Floats("none")
+	assert.ErrorContains(t, err, `has no tensor "none"`)
+}
+
 func TestFloat32IsTheFileItself(t *testing.T) {
 	if binary.NativeEndian.Uint16([]byte{1, 0}) != 1 {
 		t.Skip("this machine is big-endian: every tensor is a converted copy")
@@ -437,8 +472,11 @@ func FuzzSafetensors(f *testing.F) {
 	f.Add(encode(`{"a":{"dtype":"F32","shape":[4294967296,4294967296],"data_offsets":[0,8]}}`, 1, 2))
 	f.Fuzz(func(t *testing.T, contents []byte) {
 		if cut, err := parseTruncated(contents); err == nil {
-			for _, tensor := range cut.Tensors() {
-				_, _ = cut.Float32(tensor.Name) // must not panic
+			for _, tensor := range cut.Tensors() { // must not panic
+				_, _ = cut.Float32(tensor.Name)
+				if values, _, err := cut.Floats(tensor.Name); err == nil {
+					_ = values()
+				}
 			}
 		}
 		file, err := parse(contents)
