@@ -39,8 +39,12 @@ func ReadList(ctx context.Context, path, owner, kind string, v *Vocabulary) (ids
 // may be compressed (.gz, .zst). An error names the file and the line. If v lacks a label, the
 // error says that owner has no such label.
 func ReadCandidates(ctx context.Context, path, owner string, v *Vocabulary, answers []int32) ([][]int32, error) {
-	lists := make([][]int32, 0, len(answers))
+	lists, labels := make([][]int32, 0, len(answers)), 0
+	for _, label := range v.labels {
+		labels += len(label) + len("\t")
+	}
 	err := newOpening().readFile(ctx, path, func(l *lines) error {
+		l.longest = max(l.longest, 2*labels) // a line may list all entities, and some more than once
 		for {
 			line, err := l.notBlank("no candidates: list at least one")
 			if err == io.EOF {

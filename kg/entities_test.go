@@ -3,6 +3,8 @@ package kg
 import (
 	"os"
 	"path/filepath"
+	"strconv"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -60,4 +62,28 @@ func TestReadCandidates(t *testing.T) {
 		_, err := read(text)
 		assert.EqualError(t, err, want)
 	}
+}
+
+// A line may list all entities of a graph twice, however long their labels are.
+func TestReadCandidatesInLongLines(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "tails.tsv")
+	v := NewVocabulary("target")
+	for i := range 1200 {
+		v.Add(strings.Repeat("x", 400) + strconv.Itoa(i))
+	}
+	read := func(line string) ([][]int32, error) {
+		require.NoError(t, os.WriteFile(path, []byte(line), 0o644))
+		return ReadCandidates(t.Context(), path, "the checkpoint", v, []int32{0, 0})
+	}
+	others := strings.Join(v.Labels()[1:], "\t")
+	require.Greater(t, len(others), maxLine)
+	lists, err := read(others + "\t" + others + "\n" + v.Label(7) + "\r\n")
+	require.NoError(t, err)
+	require.Len(t, lists[0], 2*1200)
+	for i, e := range lists[0] {
+		require.Equal(t, int32(i/2+1), e)
+	}
+	assert.Equal(t, []int32{7}, lists[1])
+	_, err = read(v.Label(7) + "\n" + others + "\t" + others + "\t" + others + "\n")
+	assert.EqualError(t, err, path+":2: line is longer than 947 KiB")
 }

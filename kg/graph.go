@@ -141,7 +141,7 @@ func (g *Graph) doubtfulLabels() (notes []string) {
 	if swapped := g.swapped(); swapped != "" {
 		notes = append(notes, swapped)
 	}
-	return append(notes, g.padding()...)
+	return append(notes, g.lookalikes()...)
 }
 
 // swapped returns a sentence about the order of the columns if most relations have labels of entities, otherwise "".
@@ -233,16 +233,24 @@ func (g *Graph) header(s Split) string {
 		"the file has it: if it is one, remove it", relation)
 }
 
-// padding returns sentences about labels that differ from others only in spaces at their ends.
-func (g *Graph) padding() (notes []string) {
+// lookalikes returns sentences about labels that look like others: they differ only in spaces at their ends,
+// or in the Unicode characters for the same text.
+func (g *Graph) lookalikes() (notes []string) {
 	for _, kind := range []struct {
 		labels    *Vocabulary
 		one, more string
 	}{{g.Entities, "entity differs", "entities differ"}, {g.Relations, "relation differs", "relations differ"}} {
-		if n, first := kind.labels.padded(); n > 0 {
-			notes = append(notes, fmt.Sprintf("%s from another one only in spaces at the ends, such as %.100q: "+
-				"if they are the same, remove the spaces", text.Count(n, kind.one, kind.more), first))
+		note := func(n int, format, first string) {
+			if n > 0 {
+				notes = append(notes, fmt.Sprintf(format, text.Count(n, kind.one, kind.more), first))
+			}
 		}
+		n, first := kind.labels.padded()
+		note(n, "%s from another one only in spaces at the ends, such as %.100q: "+
+			"if they are the same, remove the spaces", first)
+		n, first = kind.labels.decomposed()
+		note(n, "%s from another one only in Unicode normalization, such as %+.100q: "+
+			"if they are the same, write all labels in the form NFC", first)
 	}
 	return notes
 }

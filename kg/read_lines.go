@@ -16,7 +16,7 @@ import (
 	"github.com/mquine/mquine/internal/text"
 )
 
-// maxLine is the length in bytes of the longest line that a reader accepts, including its line end.
+// maxLine is the length in bytes of the longest line that most readers accept, including its line end.
 const maxLine = 1 << 18
 
 // lines reads a text file line by line. Lines end with LF or CRLF, which is optional after the last
@@ -26,6 +26,9 @@ type lines struct {
 	path string // for messages
 	text *bufio.Reader
 	n    int // number of the current line, from 1
+	// longest is the length in bytes of the longest line, at least maxLine.
+	longest int
+	long    []byte // a line that is longer than maxLine
 	// advance is called occasionally, with the number of lines since the previous call.
 	advance func(lines int64)
 }
@@ -88,7 +91,9 @@ func (c *counter) take() int64 {
 }
 
 func newLines(ctx context.Context, path string, text io.Reader) *lines {
-	return &lines{ctx: ctx, path: path, text: bufio.NewReaderSize(text, maxLine), advance: func(int64) {}}
+	return &lines{
+		ctx: ctx, path: path, text: bufio.NewReaderSize(text, maxLine), longest: maxLine, advance: func(int64) {},
+	}
 }
 
 // next returns the next line without its line end, or io.EOF. The line is valid until the next
@@ -103,7 +108,7 @@ func (l *lines) next() ([]byte, error) {
 			l.advance(linesPerReport)
 		}
 	}
-	line, err := l.text.ReadSlice('\n')
+	line, err := l.slice()
 	if err == io.EOF && len(line) == 0 {
 		l.advance(int64(l.n % linesPerReport))
 		return nil, io.EOF
@@ -120,7 +125,7 @@ func (l *lines) next() ([]byte, error) {
 	case l.ctx.Err() != nil: // a decompressor may return another error
 		return nil, fmt.Errorf("reading %s: %w", l.path, l.ctx.Err())
 	case errors.Is(err, bufio.ErrBufferFull):
-		return nil, l.errorf("line is longer than %s", humanize.IBytes(maxLine))
+		return nil, l.errorf("line is longer than %s", humanize.IBytes(uint64(l.longest)))
 	case errors.As(err, new(compressed.ExpansionError)):
 		return nil, fmt.Errorf("%s %w", l.path, err)
 	case err != io.EOF:
@@ -134,6 +139,23 @@ func (l *lines) next() ([]byte, error) {
 		line = bytes.TrimPrefix(line, []byte("\ufeff"))
 	}
 	return line, nil
+}
+
+// slice is like ReadSlice('\n') of a bufio.Reader whose buffer holds l.longest bytes.
+func (l *lines) slice() ([]byte, error) {
+	line, err := l.text.ReadSlice('\n')
+	if err != bufio.ErrBufferFull || l.longest <= maxLine {
+		return line, err
+	}
+	l.long = append(l.long[:0], line...)
+	for err == bufio.ErrBufferFull && len(l.long) < l.longest {
+		line, err = l.text.ReadSlice('\n')
+		l.long = append(l.long, line...)
+	}
+	if len(l.long) > l.longest {
+		err = bufio.ErrBufferFull
+	}
+	return l.long, err
 }
 
 // checkCompression returns an error if the first line is the start of a compressed file, which is not

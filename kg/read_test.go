@@ -120,6 +120,19 @@ func TestOpenNotesDefects(t *testing.T) {
 	}, g.Notes)
 }
 
+// Labels that only Unicode normalization makes equal are different, and a note says so.
+func TestLabelsInUnicodeForms(t *testing.T) {
+	g, err := Open(t.Context(), writeFolder(t, map[string]string{
+		"train.txt": "caf\u00e9\tr\ta\ncafe\u0301\tr\tb\ncafe\tr\tb\nA\u030a\tr\ta\n\u212b\tr\ta\n",
+		"valid.txt": "a\tr\tb\n", "test.txt": "b\tr\ta\n",
+	}))
+	require.NoError(t, err)
+	assert.Equal(t, []string{ // neither form of Å is NFC, and one of the two counts
+		`2 entities differ from another one only in Unicode normalization, such as "cafe\u0301": ` +
+			"if they are the same, write all labels in the form NFC",
+	}, g.Notes)
+}
+
 // Labels that differ only in spaces at the ends are different, and a note says so. Suggestions show the
 // spaces.
 func TestLabelsWithSpaces(t *testing.T) {

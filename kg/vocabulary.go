@@ -7,6 +7,8 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"golang.org/x/text/unicode/norm"
+
 	"github.com/mquine/mquine/internal/text"
 )
 
@@ -81,6 +83,25 @@ func (v *Vocabulary) padded() (n int, first string) {
 				n++
 			}
 		}
+	}
+	return n, first
+}
+
+// decomposed counts the labels that are equal to another label in Unicode's normal form C, such as é
+// written as one character and as e with an accent. Labels in this form do not count. It also returns the
+// first.
+func (v *Vocabulary) decomposed() (n int, first string) {
+	composed := map[string]bool{}
+	for _, label := range v.labels {
+		if norm.NFC.IsNormalString(label) {
+			continue
+		}
+		form := norm.NFC.String(label)
+		if _, ok := v.ID(form); ok || composed[form] {
+			first = cmp.Or(first, label)
+			n++
+		}
+		composed[form] = true
 	}
 	return n, first
 }

@@ -246,11 +246,20 @@ func (c *classification) examples(
 					"triples into %[2]s", split, s.graph.Dir)
 			}
 		}
-		known := 0
+		known, repeats, seen := 0, 0, make(map[kg.Triple]bool, len(negatives[i]))
 		for _, t := range negatives[i] {
 			if index.Splits(t) != 0 {
 				known++
 			}
+			if seen[t] {
+				repeats++
+			}
+			seen[t] = true
+		}
+		if repeats > 0 {
+			printNote(log, "%s again", text.Count(repeats,
+				fmt.Sprintf("false triple for %v repeats an earlier one, and counts", split),
+				fmt.Sprintf("false triples for %v repeat earlier ones, and count", split)))
 		}
 		if known > 0 {
 			printNote(log, "%s in the data set", text.Count(known,

@@ -217,6 +217,8 @@ func TestClassifyWithFiles(t *testing.T) {
 	file := filepath.Join(w.data, "test_negatives.txt")
 	require.NoError(t, os.WriteFile(file, []byte(known), 0o644))
 	assert.Contains(t, succeed(t, classify...).stderr, "1 false triple for test is a true triple in the data set")
+	require.NoError(t, os.WriteFile(file, []byte(strings.Repeat(known, 3)), 0o644))
+	assert.Contains(t, succeed(t, classify...).stderr, "2 false triples for test repeat earlier ones, and count again")
 	require.NoError(t, os.WriteFile(file, []byte(known+"stranger\tlives_in\tnowhere\n"), 0o644))
 	mquine(t, classify...).requireSentence(t, exitFailed, `test_negatives.txt:2: unknown entity "stranger"`)
 }
