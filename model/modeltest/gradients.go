@@ -6,6 +6,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/mquine/mquine/kernel"
@@ -60,17 +61,61 @@ func (s Subject) gradients(t *testing.T, b *kernel.Backend) {
 		if _, network := m.(model.Network); !ok || network || s.InverseWeight > 0 {
 			return
 		}
+		// The worker begins with other parameters, and must not keep them.
+		other, _ := s.model(t, d, normal(0.2))
+		swap(m, other)
 		worker := trainable.NewTrainingWorker(linalg.New(b), model.NoPenalty)
+		newGradients(trainable, parameters, b).compute(worker, kg.Tail, 1, false)
+		swap(m, other)
 		ways := []bool{false}
 		if _, ok := worker.(model.BatchWorker); ok {
 			ways = append(ways, true)
 		}
 		for _, side := range sides {
 			for _, batch := range ways {
-				g := newGradients(trainable, parameters, b)
-				g.compute(worker, side, batch)
-				s.checkGradients(t, g, side, fmt.Sprintf("d = %d, %v, in a batch: %v", d, side, batch))
+				g, relation := newGradients(trainable, parameters, b), int32(d%relations)
+				g.compute(worker, side, relation, batch)
+				s.checkGradients(t, g, side, relation, fmt.Sprintf("d = %d, %v, in a batch: %v", d, side, batch))
 			}
+		}
+	}
+}
+
+// trainingAllocations checks that a training worker does not allocate.
+func (s Subject) trainingAllocations(t *testing.T, b *kernel.Backend) {
+	m, parameters := s.model(t, 9, fillings[0])
+	trainable, ok := m.(model.Trainable)
+	if _, network := m.(model.Network); !ok || network {
+		return
+	}
+	training, width := trainable.Training(), parameters[0].Width()
+	w := trainable.NewTrainingWorker(linalg.New(b), training.Penalties[len(training.Penalties)-1])
+	phi, dPhi := make([]float32, training.Width), make([]float32, training.Width)
+	psi, dPsi := make([]float32, training.PsiWidth()), make([]float32, training.PsiWidth())
+	anchor, dEntity := m.Tensors()[0][3*width:4*width], make([]float32, width)
+	dRelation := make([]float32, relationWidth(parameters))
+	r := int32(0)
+	for _, side := range sides {
+		assert.Zero(t, testing.AllocsPerRun(20, func() {
+			r = (r + 1) % relations
+			w.Begin(side, r)
+			w.Features(phi, 4)
+			w.Query(psi, anchor)
+			w.QueryGradient(dEntity, dPsi, anchor, 0.5, 0.5)
+			w.FeatureGradient(dEntity, dPhi, phi, 4)
+			w.End(dRelation)
+			w.EntityPenalty(dEntity, 4, 0.5)
+			w.RelationPenalty(dRelation, r, 0.5)
+		}), "training, %v", side)
+	}
+}
+
+// swap exchanges the parameters of two models.
+func swap(m, other model.Model) {
+	for i, x := range m.Tensors() {
+		y := other.Tensors()[i]
+		for k := range x {
+			x[k], y[k] = y[k], x[k]
 		}
 	}
 }
@@ -94,7 +139,7 @@ func (s Subject) entityRows(t *testing.T, b *kernel.Backend) {
 	}
 	for _, side := range sides {
 		for e := range int32(entities) {
-			worker.Begin(side, trainedRelation)
+			worker.Begin(side, 1)
 			worker.Features(phi, e)
 			worker.FeatureGradient(dEntity, dPhi, phi, e)
 			require.Equal(t, m.Tensors()[0][int(e)*width:][:width], phi, "side %v, entity %d", side, e)
@@ -104,11 +149,11 @@ func (s Subject) entityRows(t *testing.T, b *kernel.Backend) {
 }
 
 // checkGradients compares the loss and its gradients with the reference score.
-func (s Subject) checkGradients(t *testing.T, g *gradients, side kg.Side, name string) {
+func (s Subject) checkGradients(t *testing.T, g *gradients, side kg.Side, relation int32, name string) {
 	loss := func() (sum float64) {
 		w := g.model.NewWorker(g.backend)
 		for _, p := range trainingPairs {
-			q := kg.Query{Side: side, Relation: trainedRelation, Anchor: p.anchor}
+			q := kg.Query{Side: side, Relation: relation, Anchor: p.anchor}
 			sum += float64(p.weight) * g.model.Score(w.Reference(q, p.candidate))
 		}
 		return sum
@@ -128,13 +173,10 @@ func (s Subject) checkGradients(t *testing.T, g *gradients, side kg.Side, name s
 	}
 }
 
-// trainedRelation is the relation of all trainingPairs.
-const trainedRelation = 1
-
-// usedRows lists the rows that the scores of trainingPairs use. Only a Network computes gradients of
-// global parameters, so a different model fails if its score depends on one that is not frozen.
+// usedRows lists the rows that the scores of trainingPairs use, and all relations. Only a Network computes
+// gradients of global parameters, so a different model fails if its score depends on one that is not frozen.
 var usedRows = map[model.Axis][]int32{
-	model.PerEntity: {2, 3, 4, 5, 6}, model.PerRelation: {trainedRelation}, model.Global: {0},
+	model.PerEntity: {2, 3, 4, 5, 6}, model.PerRelation: {0, 1, 2}, model.Global: {0},
 }
 
 // gradients holds a loss, the weighted sum of the scores of trainingPairs, and its gradients.
@@ -154,9 +196,9 @@ func newGradients(m model.Trainable, parameters []model.Parameter, b *kernel.Bac
 	return g
 }
 
-// compute computes the loss and its gradients in the order in which a training step does. If batch
-// is true, it uses the methods of model.BatchWorker.
-func (g *gradients) compute(w model.TrainingWorker, side kg.Side, batch bool) {
+// compute computes the loss of trainingPairs with one relation, and its gradients, in the order in which a
+// training step does. If batch is true, it uses the methods of model.BatchWorker.
+func (g *gradients) compute(w model.TrainingWorker, side kg.Side, relation int32, batch bool) {
 	t, n, width := g.model.Training(), len(trainingPairs), g.parameters[0].Width()
 	depends := model.DependenceOf(g.model) != model.OnEntity
 	anchors, psi, phi := linalg.NewMatrix(n, width), linalg.NewMatrix(n, t.PsiWidth()), linalg.NewMatrix(n, t.Width)
@@ -164,12 +206,12 @@ func (g *gradients) compute(w model.TrainingWorker, side kg.Side, batch bool) {
 	dPsi, dAnchors := gradients.Columns(0, t.PsiWidth()), gradients.Columns(0, width) // they overlap
 	constants, penalties := make([]float64, n), make([]float64, n)
 
-	w.Begin(side, trainedRelation)
+	w.Begin(side, relation)
 	for k, p := range trainingPairs {
 		copy(anchors.Row(k), g.model.Tensors()[0][int(p.anchor)*width:][:width])
 		w.Features(phi.Row(k), p.candidate)
 	}
-	w.Begin(side, trainedRelation)
+	w.Begin(side, relation)
 	if batch {
 		w.(model.BatchWorker).Queries(psi, anchors, penalties)
 	} else {
@@ -182,7 +224,7 @@ func (g *gradients) compute(w model.TrainingWorker, side kg.Side, batch bool) {
 		g.loss += float64(p.weight) * (score + constants[k])
 	}
 
-	w.Begin(side, trainedRelation)
+	w.Begin(side, relation)
 	if batch {
 		w.(model.BatchWorker).QueryGradients(dAnchors, dPsi, anchors, make([]float64, n))
 	} else {
@@ -190,9 +232,9 @@ func (g *gradients) compute(w model.TrainingWorker, side kg.Side, batch bool) {
 			w.QueryGradient(dAnchors.Row(k), dPsi.Row(k), anchors.Row(k), float64(p.weight), 0)
 		}
 	}
-	g.addRelation(w)
+	g.addRelation(w, relation)
 	if depends {
-		w.Begin(side, trainedRelation)
+		w.Begin(side, relation)
 	}
 	dEntity := make([]float32, width)
 	for k, p := range trainingPairs {
@@ -201,26 +243,38 @@ func (g *gradients) compute(w model.TrainingWorker, side kg.Side, batch bool) {
 		add(g.tensors[0][int(p.anchor)*width:], dAnchors.Row(k))
 	}
 	if depends {
-		g.addRelation(w)
+		g.addRelation(w, relation)
 	}
 }
 
-// addRelation adds the gradient of trainedRelation.
-func (g *gradients) addRelation(w model.TrainingWorker) {
-	n := 0
-	for _, p := range g.parameters {
+// addRelation adds the gradient of a relation that a worker computes.
+func (g *gradients) addRelation(w model.TrainingWorker, relation int32) {
+	gradient := make([]float32, relationWidth(g.parameters))
+	for i := range gradient {
+		gradient[i] = canary
+	}
+	w.End(gradient)
+	g.add(gradient, relation)
+}
+
+// add adds the gradient of a relation, with the relation's rows of all tensors one after another.
+func (g *gradients) add(gradient []float32, relation int32) {
+	for i, p := range g.parameters {
+		if p.Axis == model.PerRelation {
+			add(g.tensors[i][int(relation)*p.Width():], gradient[:p.Width()])
+			gradient = gradient[p.Width():]
+		}
+	}
+}
+
+// relationWidth returns the number of entries of the gradient of a relation.
+func relationWidth(parameters []model.Parameter) (n int) {
+	for _, p := range parameters {
 		if p.Axis == model.PerRelation {
 			n += p.Width()
 		}
 	}
-	gradient := make([]float32, n)
-	w.End(gradient)
-	for i, p := range g.parameters {
-		if p.Axis == model.PerRelation {
-			add(g.tensors[i][trainedRelation*p.Width():], gradient[:p.Width()])
-			gradient = gradient[p.Width():]
-		}
-	}
+	return n
 }
 
 func add(to, from []float32) {
