@@ -24,26 +24,11 @@ type Row struct {
 	Judgement
 }
 
-// metricOf returns the metric that disturbances of the machine change least. Kernels on one thread
-// report processor time; for them, the metric is the share of the ceiling, or the processor time if
-// there is no share. For other benchmarks, the metric is wall-clock time.
-func metricOf(base, head []bench.Result) string {
-	both := func(unit string) bool { return has(base, unit) && has(head, unit) }
-	switch {
-	case both("cpu-sec/op") && both("pct-peak"):
-		return "pct-peak"
-	case both("cpu-sec/op"):
-		return "cpu-sec/op"
-	}
-	return "sec/op"
-}
-
 // Compare compares the benchmarks that base and head have in common. If metric is empty, it
-// compares each benchmark by the metric that disturbances of the machine change least. metric may be
-// a unit as files contain it, such as ns/op. Ratios are ratios of times: ratios of rates and shares
-// are inverted. control contains the results of a second measurement of the base and may be empty.
-// If a benchmark has results on different numbers of threads in one set, its names end with the
-// number.
+// compares each benchmark by bench.Headline. metric may be a unit as files contain it, such as
+// ns/op. Ratios are ratios of times: ratios of rates and shares are inverted. control contains the
+// results of a second measurement of the base and may be empty. If a benchmark has results on
+// different numbers of threads in one set, its names end with the number.
 //
 // notes are sentences that name the benchmarks and the results that the rows leave out, and the
 // benchmarks that the control lacks.
@@ -64,7 +49,9 @@ func Compare(
 		}
 		unit := metric
 		if unit == "" {
-			unit = metricOf(bases[name], heads[name])
+			unit = bench.Headline(name, func(unit string) bool {
+				return has(bases[name], unit) && has(heads[name], unit)
+			})
 		}
 		b, ignoredB := points(bases[name], unit)
 		h, ignoredH := points(heads[name], unit)
@@ -88,7 +75,7 @@ func Compare(
 		if all := rounds(b, h, c); j.Rounds > 0 && j.Rounds < all {
 			note("%s: the change ignores %d of %d rounds, which not all sets have", name, all-j.Rounds, all)
 		}
-		if moreIsBetter(unit) {
+		if bench.MoreIsBetter(unit) {
 			for _, s := range []*benchmath.Summary{&j.Base, &j.Head} {
 				s.Center = 1 / s.Center
 				if !math.IsInf(s.Lo, 0) { // otherwise, too few results for an interval
@@ -104,17 +91,11 @@ func Compare(
 	return rows, notes
 }
 
-// moreIsBetter reports whether a unit is a rate or a share of a limit. The share of undecided pairs
-// is not a share of a limit.
-func moreIsBetter(unit string) bool {
-	return strings.HasSuffix(unit, "/s") || strings.HasPrefix(unit, "pct-") && unit != "pct-undecided"
-}
-
 // IsTime reports whether the ratios of a row with this unit are ratios of times.
 func IsTime(unit string) bool {
 	amount, _, _ := strings.Cut(unit, "/")
 	of := amount[strings.LastIndexByte(amount, '-')+1:]
-	return moreIsBetter(unit) || of == "sec" || of == "ms"
+	return bench.MoreIsBetter(unit) || of == "sec" || of == "ms"
 }
 
 // Units returns the sorted units in which base and head have results of the same benchmark.
@@ -219,11 +200,11 @@ func points(results []bench.Result, unit string) (list []Point, ignored int) {
 		if !ok {
 			continue
 		}
-		if !(v >= 0) || math.IsInf(v, 0) || v == 0 && moreIsBetter(unit) {
+		if !(v >= 0) || math.IsInf(v, 0) || v == 0 && bench.MoreIsBetter(unit) {
 			ignored++
 			continue
 		}
-		if moreIsBetter(unit) {
+		if bench.MoreIsBetter(unit) {
 			v = 1 / v
 		}
 		list = append(list, Point{v, r.Round()})
@@ -233,7 +214,7 @@ func points(results []bench.Result, unit string) (list []Point, ignored int) {
 
 // unusable describes the values that points ignores.
 func unusable(unit string) string {
-	if moreIsBetter(unit) {
+	if bench.MoreIsBetter(unit) {
 		return "not positive and finite"
 	}
 	return "negative or not finite"

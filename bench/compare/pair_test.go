@@ -2,6 +2,7 @@ package compare
 
 import (
 	"context"
+	"fmt"
 	"math"
 	"os"
 	"os/exec"
@@ -244,6 +245,43 @@ func TestCompareMetrics(t *testing.T) {
 	assert.Equal(t, Slower, rows[0].Verdict)
 	assert.InDelta(t, 2, rows[0].Base.Center, 1e-9)
 	assert.InDelta(t, 1.5, rows[0].Ratio.Center, 1e-9)
+}
+
+// The time of a ceiling's benchmark is fixed, so its rate is compared. Training steps are compared by
+// shares of processor time, which idle threads and other programs hardly change.
+func TestCompareHeadlines(t *testing.T) {
+	results := func(name string, values map[string]float64) []bench.Result {
+		list := make([]bench.Result, 10)
+		for i := range list {
+			list[i] = bench.Result{Name: name, Config: map[string]string{"round": fmt.Sprint(i + 1)}, Values: values}
+		}
+		return list
+	}
+	for _, test := range []struct {
+		name       string
+		base, head map[string]float64
+		unit       string
+		ratio      float64
+	}{
+		{"Ceiling/of=fma32", map[string]float64{"sec/op": 5e-4, "GFLOP/s": 100},
+			map[string]float64{"sec/op": 5e-4, "GFLOP/s": 50}, "GFLOP/s", 2},
+		{"Ceiling/of=int8", map[string]float64{"sec/op": 5e-4, "GOP/s": 400},
+			map[string]float64{"sec/op": 5e-4, "GOP/s": 200}, "GOP/s", 2},
+		{"Ceiling/of=read-l1", map[string]float64{"sec/op": 5e-4, "GB/s": 100},
+			map[string]float64{"sec/op": 5e-4, "GB/s": 50}, "GB/s", 2},
+		{"TrainStep", map[string]float64{"sec/op": 1, "cpu-ms/step": 100, "pct-peak": 80, "pct-clock": 70},
+			map[string]float64{"sec/op": 1, "cpu-ms/step": 200, "pct-peak": 40, "pct-clock": 35}, "pct-peak", 2},
+		{"BFloat16TrainStep", map[string]float64{"sec/op": 1, "cpu-ms/step": 100, "pct-fma": 120},
+			map[string]float64{"sec/op": 1, "cpu-ms/step": 150, "pct-fma": 80}, "pct-fma", 1.5},
+		{"PresetStep", map[string]float64{"sec/op": 1, "cpu-ms/step": 100, "pct-fma": 120},
+			map[string]float64{"sec/op": 1, "cpu-ms/step": 150, "pct-peak": 80}, "cpu-ms/step", 1.5},
+	} {
+		rows, _ := Compare(results(test.name, test.base), results(test.name, test.head), nil, "", DefaultMinEffect)
+		require.Len(t, rows, 1)
+		assert.Equal(t, test.unit, rows[0].Unit, test.name)
+		assert.InDelta(t, test.ratio, rows[0].Ratio.Center, 1e-9, test.name)
+		assert.Equal(t, Slower, rows[0].Verdict, test.name)
+	}
 }
 
 func TestIsTime(t *testing.T) {

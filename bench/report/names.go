@@ -165,10 +165,10 @@ func seconds(t float64) string {
 
 // value formats a value with its unit.
 func value(v float64, unit string) string {
-	switch unit {
-	case "sec/op", "cpu-sec/op":
+	switch {
+	case unit == "sec/op" || unit == "cpu-sec/op":
 		return seconds(v)
-	case "pct-peak":
+	case strings.HasPrefix(unit, "pct-"):
 		return digits(v) + "%"
 	}
 	return rate(v, unit)

@@ -79,6 +79,22 @@ func TestWrite(t *testing.T) {
 	}
 }
 
+// TestStepCells checks that the cell of a training step shows a time and a share of the same clock.
+func TestStepCells(t *testing.T) {
+	const name = "TrainStep/tier=avx2/zsamples=0"
+	c := class{name: "x", commits: []*commit{{id: "a", values: map[string]map[string][]float64{name: {
+		"sec/op": {2}, "cpu-ms/step": {110}, "ms/step": {120}, "pct-peak": {80}, "pct-clock": {40},
+		"GFLOP/s": {100}, "triples/s": {8000},
+	}}}}}
+	got := c.cell(name, "")
+	assert.Equal(t, "110 cpu-ms/step", got.Main)
+	assert.Equal(t, 80., got.Share)
+	unit, sign := c.trendUnit(name)
+	assert.Equal(t, "pct-peak", unit)
+	assert.Equal(t, 1., sign)
+	assert.Equal(t, "80.0%", value(80, unit))
+}
+
 // TestContents checks that every entry of the contents leads to a heading.
 func TestContents(t *testing.T) {
 	dir := t.TempDir()

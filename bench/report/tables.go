@@ -22,7 +22,7 @@ type line struct {
 // cell is a tier's result.
 type cell struct {
 	Known bool
-	Main  string  // the rate, or the time if there is none
+	Main  string  // the processor time of a training step, or the rate, or the time if there is no rate
 	Share float64 // percent of the limit, or 0
 	Of    string  // the limit
 	Times string  // speed relative to the tier generic
@@ -76,6 +76,9 @@ func (c class) time(name string) float64 {
 // mainRates are the units to show, the most informative first. The last one is a ratio of times.
 var mainRates = []string{"queries/s", "scores/s", "entities/s", "GFLOP/s", "GOP/s", "triples/s", "GB/s", "auto/best"}
 
+// stepTime is the unit of the processor time of a training step.
+const stepTime = "cpu-ms/step"
+
 // cell returns a benchmark's cell. reference is the name of the same benchmark on the tier generic,
 // or "".
 func (c class) cell(name, reference string) (out cell) {
@@ -87,7 +90,8 @@ func (c class) cell(name, reference string) (out cell) {
 	if from != nil && from != c.newest() {
 		out.Older = short(from.id)
 	}
-	for _, unit := range mainRates {
+	// The rates of training steps are of wall-clock time, but their shares are of processor time.
+	for _, unit := range append([]string{stepTime}, mainRates...) {
 		if v := c.best(name, unit); v > 0 {
 			out.Main = rate(v, unit)
 			break

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/mquine/mquine/bench"
 	"github.com/mquine/mquine/internal/plot"
 )
 
@@ -63,24 +64,14 @@ func (c class) trend(name, title string) (ch chart, ok bool) {
 	}, true
 }
 
-// trendUnit returns the unit of a benchmark's trend: a rate for ceilings, the share of the peak for
-// kernels that have one, because disturbances change it least, and the time otherwise. sign is 1 if
-// more is better and −1 if less is better.
+// trendUnit returns the unit of a benchmark's trend. sign is 1 if more is better and −1 if less is
+// better.
 func (c class) trendUnit(name string) (unit string, sign float64) {
-	unit, sign = "sec/op", -1.0
-	switch {
-	case strings.HasPrefix(name, "Ceiling"):
-		for _, u := range operations {
-			if c.best(name, u) > 0 {
-				unit, sign = u, 1
-			}
-		}
-	case c.best(name, "cpu-sec/op") > 0 && c.best(name, "pct-peak") > 0:
-		unit, sign = "pct-peak", 1
-	case c.best(name, "cpu-sec/op") > 0:
-		unit = "cpu-sec/op"
+	unit = bench.Headline(name, func(unit string) bool { return c.best(name, unit) > 0 })
+	if bench.MoreIsBetter(unit) {
+		return unit, 1
 	}
-	return unit, sign
+	return unit, -1
 }
 
 // measured is a benchmark's result at a commit: the median and the range.

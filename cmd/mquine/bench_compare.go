@@ -41,9 +41,10 @@ const verdictHelp = `Verdicts:
   inconclusive    anything else
 The control is a second measurement of the base. Every ratio compares times, or
 amounts such as B/query, so a larger ratio is slower. An amount that rises from
-0 has a verdict but no ratio. By default, kernels on one thread are compared by
-their share of the ceiling (pct-peak) or by processor time (cpu-sec/op), and
-other benchmarks by wall time (sec/op).`
+0 has a verdict but no ratio. By default, ceilings are compared by their rates,
+kernels on one thread and training steps by their share of the ceiling (pct-peak
+or pct-fma) or by processor time (cpu-sec/op or cpu-ms/step), and other
+benchmarks by wall-clock time (sec/op).`
 
 func newBenchCompareCommand() *cobra.Command {
 	var (
