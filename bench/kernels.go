@@ -3,6 +3,7 @@ package bench
 import (
 	"context"
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"github.com/mquine/mquine/kernel"
@@ -24,6 +25,8 @@ func pairs(s *suite) []Benchmark {
 			Name:  name("Pair", "tier", backend.Tier, "compare", compare, "k", k),
 			Quick: quick && s.best(backend),
 			run: func(_ context.Context, b *testing.B) error {
+				o := o // a benchmark runs several times, and each run adds a limit
+				o.limits = slices.Clone(o.limits)
 				t, x := randoms(table*k*phi), randoms(k*psi)
 				ids := make([]int32, 0, max(table, rows))
 				for len(ids) < rows {
