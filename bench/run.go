@@ -32,7 +32,9 @@ type Options struct {
 var registerFlags = sync.OnceFunc(testing.Init)
 
 // Run runs the selected benchmarks and writes the results in the Go benchmark format. It first
-// writes lines that describe the machine, and then each result as soon as it is measured.
+// writes lines that describe the machine, and then each result as soon as it is measured. If it fails
+// after a result, for example because ctx is cancelled, it ends the results with a comment that says
+// that others are missing.
 func Run(ctx context.Context, w io.Writer, m Machine, o Options) error {
 	all, err := All()
 	if err != nil {
@@ -54,6 +56,7 @@ func Run(ctx context.Context, w io.Writer, m Machine, o Options) error {
 	if err := flag.Set("test.benchtime", o.Time.String()); err != nil {
 		return err
 	}
+	results := 0
 	for i, x := range chosen {
 		for c := range o.Count {
 			if o.Progress != nil {
@@ -61,19 +64,22 @@ func Run(ctx context.Context, w io.Writer, m Machine, o Options) error {
 			}
 			result, err := x.measure(ctx)
 			if err != nil {
-				return fmt.Errorf("benchmark %s: %w", x.Name, err)
-			}
-			if result.N == 0 {
-				if _, err := fmt.Fprintf(w, "# %s was skipped: its data is not installed\n", x.Name); err != nil {
-					return err
+				err = fmt.Errorf("benchmark %s: %w", x.Name, err)
+			} else if result.N == 0 {
+				_, err = fmt.Fprintf(w, "# %s was skipped: its data is not installed\n", x.Name)
+			} else {
+				suffix := ""
+				if n := threads(); n != 1 { // as in go test
+					suffix = fmt.Sprintf("-%d", n)
 				}
-				continue
+				results++
+				_, err = fmt.Fprintf(w, "Benchmark%s%s\t%s\n", x.Name, suffix, result)
 			}
-			suffix := ""
-			if n := threads(); n != 1 { // as in go test
-				suffix = fmt.Sprintf("-%d", n)
-			}
-			if _, err := fmt.Fprintf(w, "Benchmark%s%s\t%s\n", x.Name, suffix, result); err != nil {
+			if err != nil {
+				if results > 0 {
+					const format = "# incomplete: the run ended at %s after %d of %d results\n"
+					_, _ = fmt.Fprintf(w, format, x.Name, results, len(chosen)*o.Count)
+				}
 				return err
 			}
 		}

@@ -157,6 +157,10 @@ func TestRunEnds(t *testing.T) {
 	})
 	require.ErrorIs(t, err, context.Canceled)
 	assert.Equal(t, 1, strings.Count(out.String(), "\nBenchmarkPanel"))
+	assert.Regexp(t, `\n# incomplete: the run ended at Panel/\S+ after 1 of \d+ results\n$`, out.String())
+	results, err := bench.ParseResults(&out, "results")
+	require.NoError(t, err)
+	assert.Len(t, results, 1)
 }
 
 // On one thread, names have no suffix, as in go test.

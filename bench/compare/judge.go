@@ -106,6 +106,9 @@ func tooFew(paired bool) string {
 		leastSample(confidenceOfEach))
 }
 
+// LeastRounds returns the smallest number of rounds that gives an interval.
+func LeastRounds() int { return leastSample(confidence) }
+
 // leastSample returns the size of the smallest sample whose extremes enclose the median of the
 // distribution with the given probability. The probability that all n values lie on the same side
 // of the median is 2·2⁻ⁿ.

@@ -36,8 +36,11 @@ type PairOptions struct {
 }
 
 // Runs holds the results of the three series. It also holds them as text in the Go benchmark
-// format, with a comment "# round: N" above the results of round N.
+// format, with a comment "# round: N" above the results of round N. If rounds are missing, a comment
+// at the end says so.
 type Runs struct {
+	// Rounds is the number of rounds, all of them complete.
+	Rounds                          int
 	Base, Head, Control             []bench.Result
 	BaseText, HeadText, ControlText bytes.Buffer
 }
@@ -49,7 +52,8 @@ type Runs struct {
 // benchmark: in six passes, over one or more rounds, every series runs first, second and last twice.
 //
 // Before the rounds, Interleave runs every benchmark once. It returns an error if the binaries have
-// no selected benchmark, or none with o.Metric, in common.
+// no selected benchmark, or none with o.Metric, in common. If ctx is cancelled or a benchmark fails
+// during the rounds, it returns the complete rounds along with the error.
 func Interleave(ctx context.Context, base, head Binary, o PairOptions) (*Runs, error) {
 	baseOnce, err := o.once(ctx, base)
 	if err != nil {
@@ -79,10 +83,8 @@ func Interleave(ctx context.Context, base, head Binary, o PairOptions) (*Runs, e
 	}
 	benchtime := (o.Time / time.Duration(o.Passes)).String()
 	orders := [][]int{{0, 1, 2}, {2, 1, 0}, {1, 2, 0}, {0, 2, 1}, {2, 0, 1}, {1, 0, 2}}
-	for round := 1; round <= o.Rounds; round++ {
-		for _, s := range series {
-			fmt.Fprintf(s.text, "# round: %d\n", round)
-		}
+	// measure measures round number `round`.
+	measure := func(round int) error {
 		for i, name := range list {
 			if o.Progress != nil {
 				o.Progress((round-1)*len(list)+i, o.Rounds*len(list), name)
@@ -92,7 +94,7 @@ func Interleave(ctx context.Context, base, head Binary, o PairOptions) (*Runs, e
 					s := series[which]
 					text, results, err := s.binary.run(ctx, exactly(name), benchtime, o.Short)
 					if err != nil {
-						return nil, err
+						return err
 					}
 					for _, r := range results {
 						r.Config["round"] = fmt.Sprint(round)
@@ -102,6 +104,24 @@ func Interleave(ctx context.Context, base, head Binary, o PairOptions) (*Runs, e
 				}
 			}
 		}
+		return nil
+	}
+	for runs.Rounds < o.Rounds {
+		round := runs.Rounds + 1
+		var results, lengths []int
+		for _, s := range series {
+			results, lengths = append(results, len(*s.results)), append(lengths, s.text.Len())
+			fmt.Fprintf(s.text, "# round: %d\n", round)
+		}
+		if err := measure(round); err != nil {
+			for i, s := range series {
+				*s.results = (*s.results)[:results[i]]
+				s.text.Truncate(lengths[i])
+				fmt.Fprintf(s.text, "# incomplete: %d of %d rounds\n", runs.Rounds, o.Rounds)
+			}
+			return runs, err
+		}
+		runs.Rounds = round
 	}
 	return runs, nil
 }

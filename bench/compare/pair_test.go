@@ -175,6 +175,70 @@ func BenchmarkSize(b *testing.B) {
 	assert.Equal(t, "Size/of-16", runs.Head[0].Name)
 }
 
+// If a benchmark fails or the context is cancelled, the complete rounds remain.
+func TestInterleaveEnds(t *testing.T) {
+	newRepository(t)
+	const code = `package work
+
+import (
+	"os"
+	"testing"
+)
+
+func BenchmarkA(b *testing.B) {
+	for b.Loop() {
+	}
+}
+
+func BenchmarkB(b *testing.B) {
+	for b.Loop() {
+	}
+	if _, err := os.Stat(os.Getenv("BROKEN")); err == nil {
+		b.Fatal("broken")
+	}
+}
+`
+	require.NoError(t, os.WriteFile("bench/work_test.go", []byte(code), 0o666))
+	b, _, err := Build(t.Context(), "", "bench", t.TempDir(), "base")
+	require.NoError(t, err)
+	broken := filepath.Join(t.TempDir(), "broken")
+	t.Setenv("BROKEN", broken)
+	ctx, cancel := context.WithCancel(t.Context())
+	for _, test := range []struct {
+		want string
+		end  func()
+	}{
+		{"broken", func() { require.NoError(t, os.WriteFile(broken, nil, 0o666)) }},
+		{context.Canceled.Error(), cancel},
+	} {
+		o := PairOptions{Bench: ".", Rounds: 5, Passes: 2, Time: time.Microsecond}
+		o.Progress = func(done, _ int, name string) {
+			if done == 2*3+1 { // the second benchmark in the fourth round
+				assert.Equal(t, "B", name)
+				test.end()
+			}
+		}
+		runs, err := Interleave(ctx, b, b, o)
+		require.ErrorContains(t, err, test.want)
+		assert.Equal(t, 3, runs.Rounds)
+		for _, series := range []struct {
+			results []bench.Result
+			text    string
+		}{
+			{runs.Base, runs.BaseText.String()}, {runs.Head, runs.HeadText.String()},
+			{runs.Control, runs.ControlText.String()},
+		} {
+			require.Len(t, series.results, 2*2*3)
+			kept, err := bench.ParseResults(strings.NewReader(series.text), "results")
+			require.NoError(t, err)
+			require.Len(t, kept, len(series.results))
+			assert.Equal(t, 3, kept[len(kept)-1].Round())
+			assert.True(t, strings.HasSuffix(series.text, "\n# incomplete: 3 of 5 rounds\n"))
+		}
+		require.NoError(t, os.RemoveAll(broken))
+	}
+}
+
 func TestBuildErrors(t *testing.T) {
 	newRepository(t)
 	before := worktrees(t)

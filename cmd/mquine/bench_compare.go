@@ -94,8 +94,8 @@ machine between the two runs.`,
 	return cmd
 }
 
-// print prints the table of verdicts.
-func (c comparing) print(cmd *cobra.Command, base, head, control []bench.Result) error {
+// print prints the table of verdicts. more are further notes.
+func (c comparing) print(cmd *cobra.Command, base, head, control []bench.Result, more ...string) error {
 	rows, left := compare.Compare(base, head, control, c.metric, c.minEffect)
 	if len(rows) == 0 {
 		return compare.NothingInCommon(base, head, c.metric)
@@ -114,6 +114,9 @@ func (c comparing) print(cmd *cobra.Command, base, head, control []bench.Result)
 	}
 	for _, note := range left {
 		printLine(&notes, "%s", note)
+	}
+	for _, note := range more {
+		printNote(&notes, "%s", note)
 	}
 	for _, d := range compare.Differences(base, head) {
 		printNote(&notes, "base and head differ in %s (%s, %s), so changes need not come from the code",

@@ -13,6 +13,7 @@ import (
 
 	"github.com/mquine/mquine/bench/compare"
 	"github.com/mquine/mquine/internal/atomicfile"
+	"github.com/mquine/mquine/internal/text"
 )
 
 func newBenchPairCommand() *cobra.Command {
@@ -35,7 +36,11 @@ compare the results.
 The command builds each given revision in a temporary git worktree, and removes
 the worktrees at the end or after Ctrl-C. In each round, every benchmark runs
 for the base, the head and the base again (the control), in short passes and in
-changing order.
+changing order. By default, a benchmark takes at least a minute: 20 rounds of
+three series of a second each, and a process for each pass.
+
+After Ctrl-C, or if a benchmark fails, the command compares and writes the
+complete rounds, and then fails. The table needs at least ` + fmt.Sprint(compare.LeastRounds()) + ` of them.
 
 ` + verdictHelp,
 		Example: `  mquine bench pair --base HEAD~1 --bench Panel
@@ -54,18 +59,13 @@ changing order.
 			}
 			o.Bench, o.Metric = match.String(), c.metric
 			runs, err := pairRevisions(cmd, base, head, pkg, o)
-			if err != nil {
+			if err != nil && (runs == nil || runs.Rounds == 0) {
 				if out != "" {
 					_ = os.Remove(out) // only an empty folder
 				}
 				return err
 			}
-			// Measuring takes a long time, so print the table even if the files cannot be
-			// written.
-			if out != "" {
-				err = keepRuns(cmd, out, runs)
-			}
-			return errors.Join(err, c.print(cmd, runs.Base, runs.Head, runs.Control))
+			return errors.Join(err, c.finish(cmd, out, runs, o.Rounds))
 		},
 	}
 	flags := cmd.Flags()
@@ -83,6 +83,27 @@ changing order.
 	inGroup(cmd, runFlags, "rounds", "passes", "benchtime")
 	markRequired(cmd, "base")
 	return cmd
+}
+
+// finish writes the complete rounds to the folder out, unless out is "", and prints the table of
+// verdicts. Measuring takes a long time, so it prints the table even if the files cannot be written.
+func (c comparing) finish(cmd *cobra.Command, out string, runs *compare.Runs, rounds int) (err error) {
+	if out != "" {
+		err = keepRuns(cmd, out, runs)
+	}
+	var ended []string
+	if runs.Rounds < rounds {
+		how := "a benchmark failed"
+		if cmd.Context().Err() != nil {
+			how = "interrupted"
+		}
+		ended = append(ended, fmt.Sprintf("%s after %d of %d rounds", how, runs.Rounds, rounds))
+		if least := compare.LeastRounds(); runs.Rounds < least {
+			printNote(cmd.ErrOrStderr(), "%s; a table needs at least %d", ended[0], least)
+			return err
+		}
+	}
+	return errors.Join(err, c.print(cmd, runs.Base, runs.Head, runs.Control, ended...))
 }
 
 // minRounds is the minimum number of rounds for a useful interval.
@@ -118,7 +139,18 @@ func pairRevisions(cmd *cobra.Command, base, head, pkg string, o compare.PairOpt
 		return nil, buildError(ctx, err)
 	}
 	progress := newBenchProgress(log)
-	o.Progress = progress.show
+	var start time.Time
+	o.Progress = func(done, total int, name string) {
+		switch benchmarks := total / o.Rounds; done {
+		case 0:
+			start = time.Now()
+		case benchmarks: // the first round is complete
+			all := (time.Duration(o.Rounds) * time.Since(start)).Round(time.Second)
+			progress.meter.clear()
+			printLine(log, "%s in %d rounds: about %s", text.Plural(benchmarks, "benchmark"), o.Rounds, all)
+		}
+		progress.show(done, total, name)
+	}
 	runs, err = compare.Interleave(ctx, b, h, o)
 	progress.meter.clear()
 	return runs, err

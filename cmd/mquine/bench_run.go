@@ -29,8 +29,9 @@ the tier, the features and the threads. Comments contain the commit, the time
 and the ceiling.
 
 --results also writes the results to a file in a subfolder for the class of the
-machine, where "mquine bench report" finds them. The file is written after all
-benchmarks have run.
+machine, where "mquine bench report" finds them. The file is written at the end.
+After Ctrl-C, or if a benchmark fails, it has the results so far and a comment
+that says that it is incomplete, and the command fails.
 
 The command makes the graphs and checkpoints that the benchmarks need, which
 takes up to a minute. It keeps the checkpoints in your cache.`,
@@ -39,7 +40,11 @@ takes up to a minute. It keeps the checkpoints in your cache.`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			o.Match = match.Regexp
-			return runBenchmarks(cmd, o, results)
+			machine, err := bench.ThisMachine()
+			if err != nil {
+				return err
+			}
+			return runBenchmarks(cmd, machine, o, results)
 		},
 	}
 	flags := cmd.Flags()
@@ -52,12 +57,8 @@ takes up to a minute. It keeps the checkpoints in your cache.`,
 }
 
 // runBenchmarks runs the benchmarks, prints the results, and writes them below the folder results,
-// unless results is "".
-func runBenchmarks(cmd *cobra.Command, o bench.Options, results string) error {
-	machine, err := bench.ThisMachine()
-	if err != nil {
-		return err
-	}
+// unless results is "". It also writes the results of a run that fails, unless there are none.
+func runBenchmarks(cmd *cobra.Command, machine bench.Machine, o bench.Options, results string) error {
 	var path string
 	if results != "" {
 		if machine.Commit == "" {
@@ -76,22 +77,23 @@ func runBenchmarks(cmd *cobra.Command, o bench.Options, results string) error {
 	progress := newBenchProgress(cmd.ErrOrStderr())
 	o.Progress = progress.show
 	var kept bytes.Buffer
-	out := io.MultiWriter(clearing{progress.meter, cmd.OutOrStdout()}, &kept)
-	err = bench.Run(cmd.Context(), out, machine, o)
+	// Keep a result before printing it, because printing may fail.
+	out := io.MultiWriter(&kept, clearing{progress.meter, cmd.OutOrStdout()})
+	err := bench.Run(cmd.Context(), out, machine, o)
 	progress.meter.clear()
 	if path == "" {
 		return err
 	}
-	if err != nil {
+	if err != nil && !bytes.Contains(kept.Bytes(), []byte("\nBenchmark")) {
 		_ = os.Remove(filepath.Dir(path)) // only empty folders
 		_ = os.Remove(results)
 		return err
 	}
-	if err := writeFile(cmd, path, kept.Bytes()); err != nil {
-		return err
+	if problem := writeFile(cmd, path, kept.Bytes()); problem != nil {
+		return errors.Join(err, problem)
 	}
 	printLine(cmd.ErrOrStderr(), "wrote %s", path)
-	return nil
+	return err
 }
 
 // clearing removes the progress bar before it writes to w, which is standard output.

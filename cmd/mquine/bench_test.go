@@ -1,16 +1,24 @@
 package main
 
 import (
+	"bytes"
+	"context"
+	"errors"
 	"fmt"
+	"io"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/mquine/mquine/bench"
+	"github.com/mquine/mquine/kernel"
 )
 
 // benchFile writes ten rounds of results that cycle through the given times.
@@ -166,6 +174,58 @@ func TestBenchRun(t *testing.T) {
 	assert.Equal(t, o.stdout, string(kept))
 }
 
+// A run that fails keeps its finished results, in a file that says that it is incomplete.
+func TestBenchRunEnds(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cmd := newBenchRunCommand()
+	cmd.SetContext(ctx)
+	var log bytes.Buffer
+	cmd.SetErr(&log)
+	results := filepath.Join(t.TempDir(), "results")
+	machine := bench.Machine{CPU: "some", Tier: kernel.Generic, Threads: 2, Commit: "0123456789"}
+	o := bench.Options{Match: regexp.MustCompile("^MatMul/tier=generic/d=18$"), Count: 3, Time: time.Millisecond}
+	for _, test := range []struct {
+		stdout io.Writer
+		err    string
+	}{
+		{writerFunc(func(line string) error {
+			if strings.HasPrefix(line, "Benchmark") {
+				cancel()
+			}
+			return nil
+		}), "context canceled"},
+		{writerFunc(func(line string) error {
+			if strings.HasPrefix(line, "Benchmark") {
+				return errors.New("full")
+			}
+			return nil
+		}), "full"},
+	} {
+		cmd.SetOut(test.stdout)
+		require.ErrorContains(t, runBenchmarks(cmd, machine, o, results), test.err)
+		files, err := filepath.Glob(filepath.Join(results, machine.Class(), "*.txt"))
+		require.NoError(t, err)
+		require.Len(t, files, 1, test.err)
+		text, err := os.ReadFile(files[0])
+		require.NoError(t, err)
+		assert.Regexp(t, `\nBenchmarkMatMul.*\n# incomplete: the run ended at MatMul/\S+ after 1 of 3 results\n$`, string(text))
+		kept, err := bench.ReadResults(t.Context(), files[0])
+		require.NoError(t, err)
+		assert.Len(t, kept, 1)
+		assert.Contains(t, log.String(), "wrote "+files[0])
+		require.NoError(t, os.RemoveAll(results))
+		cmd.SetContext(t.Context())
+	}
+	cmd.SetContext(ctx) // cancelled before the first result
+	require.ErrorIs(t, runBenchmarks(cmd, machine, o, results), context.Canceled)
+	assert.NoDirExists(t, results)
+}
+
+// writerFunc is a writer that calls a function.
+type writerFunc func(text string) error
+
+func (f writerFunc) Write(p []byte) (int, error) { return len(p), f(string(p)) }
+
 func TestBenchReport(t *testing.T) {
 	results := t.TempDir()
 	require.NoError(t, os.Mkdir(filepath.Join(results, "machine"), 0o777))
@@ -195,4 +255,73 @@ func TestBenchPair(t *testing.T) {
 		requireSentence(t, exitFailed, "cannot write "+results+": it is a folder; name a file")
 	mquine(t, "bench", "pair", "--base", "no-such-revision").requireSentence(t, exitFailed,
 		`"no-such-revision" is not a revision`)
+}
+
+// TestBenchPairEnds checks that a comparison that fails prints and writes its complete rounds.
+func TestBenchPairEnds(t *testing.T) {
+	t.Chdir(t.TempDir())
+	for _, name := range []string{"GIT_AUTHOR_NAME", "GIT_COMMITTER_NAME", "GIT_AUTHOR_EMAIL", "GIT_COMMITTER_EMAIL"} {
+		t.Setenv(name, "test")
+	}
+	// The benchmark notes its processes and fails in the last one of many.
+	const code = `package work
+
+import (
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+)
+
+func BenchmarkWork(b *testing.B) {
+	log, _ := os.ReadFile(os.Getenv("LOG"))
+	lines := strings.Fields(string(log))
+	if id := fmt.Sprint(os.Getpid()); len(lines) == 0 || lines[len(lines)-1] != id {
+		lines = append(lines, id)
+	}
+	if err := os.WriteFile(os.Getenv("LOG"), []byte(strings.Join(lines, " ")), 0o666); err != nil {
+		b.Fatal(err)
+	}
+	if fmt.Sprint(len(lines)) == os.Getenv("LAST") {
+		b.Fatal("it is the last process")
+	}
+	for b.Loop() {
+	}
+	b.ReportMetric(2000, "ns/op")
+}
+`
+	require.NoError(t, os.Mkdir("bench", 0o777))
+	require.NoError(t, os.WriteFile("go.mod", []byte("module work\n\ngo 1.26\n"), 0o666))
+	require.NoError(t, os.WriteFile(filepath.Join("bench", "work_test.go"), []byte(code), 0o666))
+	for _, args := range [][]string{{"init", "-q"}, {"add", "."}, {"commit", "-q", "-m", "one"}} {
+		out, err := exec.Command("git", args...).CombinedOutput()
+		require.NoError(t, err, string(out))
+	}
+	run := func(complete int, out string) outcome {
+		log := filepath.Join(t.TempDir(), "log")
+		t.Setenv("LOG", log)
+		t.Setenv("LAST", fmt.Sprint(2+3*complete+2)) // both revisions once, the rounds, and a part of one
+		return mquine(t, "bench", "pair", "--base", "HEAD", "--rounds", "10", "--passes", "1", "--benchtime", "1us",
+			"--out", out)
+	}
+	out := filepath.Join(t.TempDir(), "out")
+	o := run(8, out)
+	o.requireSentence(t, exitFailed, "it is the last process")
+	assert.Contains(t, o.stderr, "1 benchmark in 10 rounds")
+	assert.Contains(t, o.stdout, "note: a benchmark failed after 8 of 10 rounds\n")
+	assert.Contains(t, o.stdout, "\n0 faster, 0 slower, 1 same, 0 inconclusive\n")
+	again := succeed(t, "bench", "compare", filepath.Join(out, "base.txt"), filepath.Join(out, "head.txt"),
+		"--control", filepath.Join(out, "control.txt"))
+	assert.Contains(t, again.stdout, "medians over 8 rounds")
+
+	out = filepath.Join(t.TempDir(), "few")
+	o = run(5, out)
+	o.requireSentence(t, exitFailed, "it is the last process")
+	assert.Contains(t, o.stderr, "note: a benchmark failed after 5 of 10 rounds; a table needs at least 6\n")
+	assert.Empty(t, o.stdout)
+	assert.FileExists(t, filepath.Join(out, "control.txt"))
+
+	out = filepath.Join(t.TempDir(), "none")
+	run(0, out).requireSentence(t, exitFailed, "it is the last process")
+	assert.NoDirExists(t, out)
 }
