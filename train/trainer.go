@@ -125,6 +125,9 @@ func NewTrainerFrom(
 	if err := checkRun(&c, g, m); err != nil {
 		return nil, err
 	}
+	if start == nil {
+		return nil, errors.New("train: the model to start from is nil: give one, or call NewTrainer")
+	}
 	s := start.Config()
 	if s.Reciprocal != c.Reciprocal {
 		return nil, fmt.Errorf("train: a model with reciprocal: %v cannot start a run with reciprocal: %v",
@@ -154,10 +157,7 @@ func NewTrainerFrom(
 // checkRun returns an error if the options are invalid, the machine cannot run them or the data set has
 // no training triples.
 func checkRun(c *recipe.Recipe, g *kg.Graph, m Machine) error {
-	if err := c.Check(); err != nil {
-		return err
-	}
-	if err := m.check(); err != nil {
+	if err := cmp.Or(c.Check(), m.check(), checkGraph(g)); err != nil {
 		return err
 	}
 	if err := c.CheckBackend(m.Backend); err != nil {

@@ -54,6 +54,40 @@ func TestEmptyMachineRefused(t *testing.T) {
 	}
 }
 
+// A graph with a training triple beyond its vocabularies, or without vocabularies, is an error, not a panic.
+// So are a nil graph and a nil model.
+func TestUnsuitableGraphRefused(t *testing.T) {
+	m, c := machineOf(t, 1), recipe.Default()
+	c.Dim, c.Batch = 2, 1
+	graph := func(split kg.Split, triple kg.Triple) *kg.Graph {
+		g := &kg.Graph{Entities: kg.NewVocabulary("a", "b"), Relations: kg.NewVocabulary("r")}
+		g.Splits[kg.Train] = []kg.Triple{{Head: 1}}
+		g.Splits[split] = append(g.Splits[split], triple)
+		return g
+	}
+	start, err := model.Random(t.Context(), c.ModelConfig(2, 1), 1)
+	require.NoError(t, err)
+	refuse := func(g *kg.Graph, want string) {
+		t.Helper()
+		assert.ErrorContains(t, CheckMemory(g, m, c), want)
+		_, err := Memory(&c, c.ModelConfig(2, 1), g, m)
+		assert.ErrorContains(t, err, want)
+		_, err = NewTrainer(t.Context(), c, g, m)
+		assert.ErrorContains(t, err, want)
+		_, err = NewTrainerFrom(t.Context(), c, g, m, start.(model.Trainable))
+		assert.ErrorContains(t, err, want)
+	}
+	for _, triple := range []kg.Triple{{Tail: 5}, {Tail: -1}, {Head: 2}, {Relation: 1}} {
+		refuse(graph(kg.Train, triple), "train: the graph has 2 entities and 1 relation, but training triple 1 is (")
+	}
+	refuse(&kg.Graph{}, "train: the graph needs a vocabulary of entities and one of relations")
+	refuse(nil, "train: the graph is nil: read one with kg.Open")
+	_, err = NewTrainer(t.Context(), c, graph(kg.Test, kg.Triple{Tail: 5}), m)
+	assert.ErrorContains(t, err, "triple 0 of its test split is (0, 0, 5)")
+	_, err = NewTrainerFrom(t.Context(), c, graph(kg.Train, kg.Triple{}), m, nil)
+	assert.EqualError(t, err, "train: the model to start from is nil: give one, or call NewTrainer")
+}
+
 // Scores have a value for each metric that a recipe accepts, and for MR, but not for other names.
 func TestScoresOf(t *testing.T) {
 	s := Scores{{Side: rank.BothSides, Filter: rank.All, MRR: 0.25, MR: 17, Hits1: 0.125, Hits3: 0.375, Hits10: 0.5}}
