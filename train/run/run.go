@@ -68,6 +68,7 @@ type Run struct {
 	progress progress
 	log      []train.Epoch
 	failed   error // the error that TrainTo returned, or nil
+	closed   bool
 }
 
 // stoppedEarly is the prefix of a nonempty progress.stopped.
@@ -97,8 +98,9 @@ func OpenOn(ctx context.Context, dir string, g *kg.Graph, m train.Machine) (*Run
 	return r, nil
 }
 
-// Close releases the lock of the folder.
+// Close releases the lock of the folder. The run cannot train any more.
 func (r *Run) Close() error {
+	r.closed = true
 	l := r.lock
 	r.lock = nil
 	return l.Close()
@@ -303,6 +305,9 @@ func (r *Run) Train(ctx context.Context, report func(train.Epoch)) error {
 func (r *Run) TrainTo(ctx context.Context, last int, report func(train.Epoch)) error {
 	last = min(last, r.Recipe.Epochs)
 	for r.progress.stopped == "" && r.progress.epoch < last {
+		if r.closed {
+			return fmt.Errorf("run %s is closed: open it again", r.Dir)
+		}
 		if r.failed != nil {
 			return fmt.Errorf("%s cannot continue after an error: open the run again (%w)", r.Dir, r.failed)
 		}

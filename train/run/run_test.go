@@ -156,6 +156,24 @@ func TestCancelledValidation(t *testing.T) {
 	require.NoError(t, r.Close())
 }
 
+// A closed run does not train, but a finished one has nothing left to train.
+func TestClosedRun(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "run")
+	require.NoError(t, create(t, dir, traintest.FamiliesFolder(t), traintest.Small(2)))
+	r, err := Open(t.Context(), dir, machineOf(t, 1))
+	require.NoError(t, err)
+	require.NoError(t, r.TrainTo(t.Context(), 1, nil))
+	require.NoError(t, r.Close())
+	require.EqualError(t, r.Train(t.Context(), nil), "run "+dir+" is closed: open it again")
+	assert.Equal(t, 1, r.Epoch())
+	require.NoError(t, r.Close())
+	r, err = Open(t.Context(), dir, machineOf(t, 1))
+	require.NoError(t, err)
+	require.NoError(t, r.Train(t.Context(), nil))
+	require.NoError(t, r.Close())
+	assert.NoError(t, r.Train(t.Context(), nil))
+}
+
 // TrainTo trains at most the epochs of the recipe, also on a finished run, and needs no callback.
 func TestTrainToBeyondTheEnd(t *testing.T) {
 	data := traintest.FamiliesFolder(t)
