@@ -51,7 +51,8 @@ type Loss struct {
 	Regulariser float64 `json:"regulariser"`
 }
 
-// Epoch is the result of an epoch: a line of log.jsonl.
+// Epoch is the result of an epoch: a line of log.jsonl. Only package train/run sets Valid, ValidSeconds,
+// ProcessorSeconds and Best; Trainer.Epoch leaves them zero.
 type Epoch struct {
 	Epoch            int     `json:"epoch"`
 	Loss             Loss    `json:"loss"`
@@ -67,6 +68,10 @@ type Epoch struct {
 }
 
 // Trainer trains one model. It is not safe for concurrent use.
+//
+// The caller decides how often to call Epoch and Validate. The recipe's Epochs affects a decaying learning
+// rate, but does not stop the trainer, and ValidEvery, ValidMetric and Patience do not affect it. Package
+// train/run follows all of them.
 type Trainer struct {
 	config  recipe.Recipe
 	machine Machine
@@ -84,6 +89,7 @@ type Trainer struct {
 	optimiser      *optimiser
 	kept           gradients // gradients of a step, if clip needs their norm
 	epoch          int       // number of epochs done
+	failed         error     // the error of an epoch, or nil
 }
 
 // NewTrainer returns a trainer for the training split of g, with initial parameters from the
@@ -282,9 +288,14 @@ func (t *Trainer) Done() int { return t.epoch }
 // Triples returns the number of distinct training triples.
 func (t *Trainer) Triples() int { return len(t.triples) }
 
-// Epoch makes one pass over the training triples. After an error, the trainer must not be used
-// again. The error is a DivergedError if the loss or a parameter became NaN or infinite.
-func (t *Trainer) Epoch(ctx context.Context) (Epoch, error) {
+// Epoch makes one pass over the training triples. The error is a DivergedError if the loss or a
+// parameter became NaN or infinite. After an error, such as a cancelled ctx, the parameters belong to no
+// epoch, so later calls of Epoch and Validate return an error that wraps the first one.
+func (t *Trainer) Epoch(ctx context.Context) (e Epoch, err error) {
+	if err := t.usable(); err != nil {
+		return Epoch{}, err
+	}
+	defer func() { t.failed = err }()
 	start := time.Now()
 	t.shuffle()
 	loss, err := t.steps(ctx, start)
@@ -304,6 +315,14 @@ func (t *Trainer) Epoch(ctx context.Context) (Epoch, error) {
 		Epoch: t.epoch, Loss: loss, LearningRate: t.optimiser.rate,
 		Seconds: seconds, TriplesPerSecond: perSecond(len(t.triples), seconds),
 	}, nil
+}
+
+// usable returns an error after a failed epoch.
+func (t *Trainer) usable() error {
+	if t.failed == nil {
+		return nil
+	}
+	return fmt.Errorf("train: an epoch failed, so the trainer cannot continue: make a new one (%w)", t.failed)
 }
 
 // perSecond returns a rate, or 0 if a coarse clock measured no time. JSON has no infinite numbers.
@@ -454,6 +473,9 @@ func (d DivergedError) Error() string { return string(d) }
 
 // Validate ranks the validation split and returns its measures for each side and filter.
 func (t *Trainer) Validate(ctx context.Context) (Scores, error) {
+	if err := t.usable(); err != nil {
+		return nil, err
+	}
 	triples, err := t.graph.Triples(kg.Valid)
 	if err != nil {
 		return nil, err

@@ -199,6 +199,39 @@ func TestTooManyZSamples(t *testing.T) {
 		`lower batch or z_samples$`, err)
 }
 
+// After a cancelled epoch, a trainer returns its error again and does not validate, because its parameters
+// belong to no epoch.
+func TestTrainerStopsAfterError(t *testing.T) {
+	g := traintest.RandomGraph(12, 3, 64, 3)
+	g.Splits[kg.Valid] = g.Splits[kg.Train][:4]
+	c := recipe.Default()
+	c.Dim, c.Batch = 2, 8
+	ctx, cancel := context.WithCancel(t.Context())
+	m := machineOf(t, 1)
+	m.Progress = func(p Progress) {
+		if p.Epoch == 2 {
+			cancel()
+		}
+	}
+	tr, err := NewTrainer(t.Context(), c, g, m)
+	require.NoError(t, err)
+	_, err = tr.Epoch(ctx)
+	require.NoError(t, err)
+	_, err = tr.Validate(t.Context())
+	require.NoError(t, err)
+	_, first := tr.Epoch(ctx)
+	require.ErrorIs(t, first, context.Canceled)
+	const want = "train: an epoch failed, so the trainer cannot continue: make a new one (context canceled)"
+	_, err = tr.Validate(t.Context())
+	assert.EqualError(t, err, want)
+	for range 2 {
+		_, err = tr.Epoch(t.Context())
+		assert.EqualError(t, err, want)
+		assert.ErrorIs(t, err, first)
+	}
+	assert.Equal(t, 1, tr.Done())
+}
+
 // A clock that measures no time gives the rate 0, which JSON can write.
 func TestPerSecond(t *testing.T) {
 	assert.Equal(t, 50., perSecond(100, 2))
