@@ -98,6 +98,9 @@ func CompareAll(
 	}
 	filters := []rank.Filter{o.Filter}
 	for _, c := range checkpoints {
+		if err := checkCounted(c.Ranks, filters); err != nil {
+			return nil, fmt.Errorf("checkpoint %s: %w", c.Name, err)
+		}
 		if bounds := rankBounds(largestRank(c.Ranks, filters)); len(bounds) > len(r.RankBounds) {
 			r.RankBounds = bounds
 		}

@@ -73,7 +73,7 @@ type Result struct {
 }
 
 // Measure returns the metrics of the ranks on the selected sides, without an interval. ks are the
-// cut-offs of Hits@k.
+// cut-offs of Hits@k. Every metric is undefined if a rank has no counts under the filter (ReadRanks).
 func Measure(ranks []rank.Rank, sides rank.Sides, f rank.Filter, ties rank.Ties, ks []int) Result {
 	return measure(ranks, allOf(ranks).on(sides), sides, f, ties, ks)
 }
@@ -104,6 +104,12 @@ func measure(ranks []rank.Rank, of []int32, sides rank.Sides, f rank.Filter, tie
 		res.AMRI = 1 - ratio(2*(sum-n), candidates-n)
 	}
 	res.Median = median(values)
+	if math.IsNaN(sum) { // a rank is NaN
+		res.Median = undefined
+		for i := range res.Hits {
+			res.Hits[i].Share = undefined
+		}
+	}
 	return res
 }
 

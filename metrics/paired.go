@@ -111,8 +111,8 @@ const (
 // permutations. The p-value is not corrected for multiple testing. Seeds are fixed, and results do
 // not depend on the number of threads.
 //
-// Compare returns an error if the queries differ in number or in their sides, or if the options contain
-// a value that their comments do not allow.
+// Compare returns an error if the queries differ in number or in their sides, if a rank has no counts under
+// the filter (ReadRanks), or if the options contain a value that their comments do not allow.
 func Compare(ctx context.Context, base, other []rank.Rank, o CompareOptions) (Comparison, error) {
 	if err := o.check(); err != nil {
 		return Comparison{}, err
@@ -127,6 +127,10 @@ func Compare(ctx context.Context, base, other []rank.Rank, o CompareOptions) (Co
 				"query %d has side %v in one ranking and side %v in the other: rank the same sides",
 				i+1, base[i].Side, other[i].Side)
 		}
+	}
+	filters := []rank.Filter{o.Filter}
+	if err := cmp.Or(checkCounted(base, filters), checkCounted(other, filters)); err != nil {
+		return Comparison{}, err
 	}
 	p := pairing{o: o, base: base, other: other, metrics: comparedMetrics(o.Hits)}
 	p.clusters, p.count = o.CIBy.number(base)

@@ -41,7 +41,8 @@ const maxRanksLine = 1 << 20
 // has columns unless it is zero.
 //
 // WriteRanks returns an error if filters is empty or has an unknown or repeated filter, if a label has a
-// tab or a line break, or if a rank is an estimate (Rank.Scale), which a ranks file would present as exact.
+// tab or a line break, if a rank has no counts under a filter, or if a rank is an estimate (Rank.Scale),
+// which a ranks file would present as exact.
 func WriteRanks(
 	w io.Writer, g *kg.Graph, filters []rank.Filter, ranks []rank.Rank, restricted bool, tolerance rank.Tolerance,
 ) error {
@@ -117,7 +118,7 @@ func checkRanks(filters []rank.Filter, ranks []rank.Rank) error {
 		return fmt.Errorf("rank %d is an estimate from a sample, which a ranks file cannot hold: "+
 			"write the ranks before Sample.Scale, or rank among all candidates", i+1)
 	}
-	return nil
+	return checkCounted(ranks, filters)
 }
 
 // ReadRanks reads a ranks file. It returns the ranks in the order of the file, the filters that have
@@ -125,8 +126,9 @@ func checkRanks(filters []rank.Filter, ranks []rank.Rank) error {
 //
 // ReadRanks adds new labels to the two vocabularies. Start with empty vocabularies. To read a
 // second file with the same identifiers, pass the same vocabularies again. Rank.Candidates is 0
-// unless the file has the column. A file with more than most ranks is an error, which ReadRanks
-// returns before it reads the rest.
+// unless the file has the column. Under the other filters, Rank.Better is −1: Measure then returns NaN,
+// and Summarize and Compare return an error. A file with more than most ranks is an error, which
+// ReadRanks returns before it reads the rest.
 func ReadRanks(
 	name string, r io.Reader, most int, entities, relations *kg.Vocabulary,
 ) (ranks []rank.Rank, filters []rank.Filter, tolerance rank.Tolerance, err error) {
@@ -273,6 +275,9 @@ func (c ranksColumns) parse(fields []string, entities, relations *kg.Vocabulary)
 		r.Side = kg.Relation
 	default:
 		return rank.Rank{}, fmt.Errorf("unknown side %.40q: a query's side is tail, head or relation", fields[0])
+	}
+	for f := range r.Better {
+		r.Better[f] = -1
 	}
 	for i, f := range c.filters {
 		into := [...]*int32{&r.Better[f], &r.Equal[f], &r.Candidates[f]}

@@ -50,6 +50,45 @@ head	cal	likes	ann	1	1	1	0
 		text.String())
 }
 
+// Filters without columns in a ranks file give neither metrics nor a comparison nor a file.
+func TestAbsentFilter(t *testing.T) {
+	g := familyGraph()
+	var text bytes.Buffer
+	require.NoError(t, WriteRanks(&text, g, []rank.Filter{rank.All}, familyRanks(g), false, rank.Tolerance{}))
+	ranks, _, err := readRanksText(text.String())
+	require.NoError(t, err)
+	ks := []int{1, 1000}
+	assert.Equal(t, Measure(familyRanks(g), rank.BothSides, rank.All, rank.Realistic, ks).MRR,
+		Measure(ranks, rank.BothSides, rank.All, rank.Realistic, ks).MRR)
+	for ties := range rank.NumTies {
+		r := Measure(ranks, rank.BothSides, rank.None, ties, ks)
+		assert.Equal(t, len(ranks), r.N)
+		for _, v := range []Number{r.MRR, r.MR, r.Median, r.GMR, r.AMR, r.AMRI, r.Hits[0].Share, r.Hits[1].Share} {
+			assert.True(t, math.IsNaN(float64(v)), "%v: %v", ties, r)
+		}
+	}
+
+	const want = "rank 1 has no counts under filter none, as after reading a ranks file without its columns: " +
+		"choose a filter of the file, or rank again"
+	o := SummaryOptions{Sides: rank.BothSides, Filters: []rank.Filter{rank.All, rank.None}}
+	_, _, err = Summarize(t.Context(), ranks, o)
+	assert.EqualError(t, err, want)
+	assert.EqualError(t, new(Report).Summarize(t.Context(), ranks, o), want)
+	none := CompareOptions{Sides: rank.BothSides, Filter: rank.None}
+	_, err = Compare(t.Context(), ranks, familyRanks(g), none)
+	assert.EqualError(t, err, want)
+	_, err = Compare(t.Context(), familyRanks(g), ranks, none)
+	assert.EqualError(t, err, want)
+	_, err = CompareAll(t.Context(), g, kg.Test, []ComparedCheckpoint{{Name: "read", Ranks: ranks}}, none)
+	assert.EqualError(t, err, "checkpoint read: "+want)
+	assert.EqualError(t, WriteRanks(io.Discard, g, o.Filters, ranks, false, rank.Tolerance{}), want)
+	sum := slices.Clone(ranks)
+	require.NoError(t, rank.Add(sum, ranks))
+	assert.Equal(t, [rank.NumFilters]int32{-1, -1, 2}, sum[1].Better)
+	_, err = Compare(t.Context(), ranks, familyRanks(g), CompareOptions{Sides: rank.BothSides, Filter: rank.All})
+	assert.NoError(t, err)
+}
+
 func TestRanksFileRoundTrip(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		ranks := someRanks(t)
@@ -76,7 +115,7 @@ func TestRanksFileRoundTrip(t *testing.T) {
 					ranks[i].Candidates[f] = 0
 				}
 				if !slices.Contains(filters, f) {
-					ranks[i].Better[f], ranks[i].Equal[f] = 0, 0
+					ranks[i].Better[f], ranks[i].Equal[f] = -1, 0
 				}
 			}
 		}

@@ -100,6 +100,9 @@ func (r *Report) Summarize(ctx context.Context, ranks []rank.Rank, o SummaryOpti
 	if err := o.check(); err != nil {
 		return err
 	}
+	if err := checkCounted(ranks, o.Filters); err != nil {
+		return err
+	}
 	r.Provenance.Bootstrap, r.ZConvention = bootstrapOf(o.CIBy), zConvention(o.Keys)
 	r.Queries, r.UniqueQueries = len(ranks), countQueries(ranks)
 	r.RankBounds = rankBounds(largestRank(ranks, o.Filters))

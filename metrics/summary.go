@@ -58,9 +58,13 @@ func (o SummaryOptions) check() error {
 // same bits on any machine and for any number of threads. There is no interval if there are too few
 // clusters (ClusterCount).
 //
-// Summarize returns an error if the options contain a value that their comments do not allow.
+// Summarize returns an error if the options contain a value that their comments do not allow, or if a rank
+// has no counts under one of the filters (ReadRanks).
 func Summarize(ctx context.Context, ranks []rank.Rank, o SummaryOptions) ([]Result, []Result, error) {
 	if err := o.check(); err != nil {
+		return nil, nil, err
+	}
+	if err := checkCounted(ranks, o.Filters); err != nil {
 		return nil, nil, err
 	}
 	groups, names := groupsOf(ranks, o.Keys)
@@ -112,6 +116,19 @@ func checkFilters(filters []rank.Filter) error {
 	for _, f := range filters {
 		if f >= rank.NumFilters {
 			return fmt.Errorf("%v is not a filter: choose none, train or all", f)
+		}
+	}
+	return nil
+}
+
+// checkCounted returns an error if a rank has no counts under a filter.
+func checkCounted(ranks []rank.Rank, filters []rank.Filter) error {
+	for i := range ranks {
+		for _, f := range filters {
+			if ranks[i].Better[f] < 0 {
+				return fmt.Errorf("rank %d has no counts under filter %v, as after reading a ranks file without its "+
+					"columns: choose a filter of the file, or rank again", i+1, f)
+			}
 		}
 	}
 	return nil

@@ -1,6 +1,8 @@
 package rank
 
 import (
+	"math"
+
 	"github.com/mquine/mquine/internal/text"
 	"github.com/mquine/mquine/kg"
 )
@@ -68,8 +70,12 @@ func (t Ties) String() string { return text.Name(tiesNames, t, "Ties") }
 // ParseTies is the inverse of Ties.String.
 func ParseTies(name string) (Ties, error) { return text.ParseName[Ties](tiesNames, name, "tie rule") }
 
-// Rank returns the rank of r's target under a filter, or an estimate of the rank if r has a scale.
+// Rank returns the rank of r's target under a filter, or an estimate of the rank if r has a scale. It returns
+// NaN if the counts under the filter are unknown.
 func (t Ties) Rank(r *Rank, f Filter) float64 {
+	if r.Better[f] < 0 {
+		return math.NaN()
+	}
 	before := float64(r.Better[f])
 	switch t {
 	case Pessimistic:

@@ -80,7 +80,9 @@ func (f Filter) Check(g *kg.Graph) error {
 type Rank struct {
 	Triple kg.Triple
 	// Side is the side of the target.
-	Side          kg.Side
+	Side kg.Side
+	// Better is −1 under a filter whose counts are unknown, because a ranks file lacks them
+	// (metrics.ReadRanks).
 	Better, Equal [NumFilters]int32
 	// Candidates counts the candidates that each filter leaves. The count includes the target if it
 	// is a candidate.
@@ -103,7 +105,7 @@ func (r *Rank) add(better, equal [NumFilters]int32) {
 // Add adds the counts of a shard to ranks. The shard must rank the same queries among different
 // candidates (Options.Candidates). It is either Ranking.Ranks or one list of Ranking.Near, and the
 // lists of Near add up one by one, in the order of the tolerances. Ranks with a Scale are
-// estimates, which do not add up, and thus an error.
+// estimates, which do not add up, and thus an error. Counts that are unknown under a filter stay unknown.
 func Add(ranks, shard []Rank) error {
 	if len(ranks) != len(shard) {
 		return fmt.Errorf("rank: cannot add a shard of %d queries to %d: rank the same triples and sides",
@@ -120,9 +122,15 @@ func Add(ranks, shard []Rank) error {
 		}
 	}
 	for i := range ranks {
-		ranks[i].add(shard[i].Better, shard[i].Equal)
+		r, s := &ranks[i], &shard[i]
 		for f := range NumFilters {
-			ranks[i].Candidates[f] += shard[i].Candidates[f]
+			if r.Better[f] < 0 || s.Better[f] < 0 {
+				r.Better[f], r.Equal[f], r.Candidates[f] = -1, 0, 0
+				continue
+			}
+			r.Better[f] += s.Better[f]
+			r.Equal[f] += s.Equal[f]
+			r.Candidates[f] += s.Candidates[f]
 		}
 	}
 	return nil
