@@ -100,8 +100,9 @@ const (
 )
 
 // Compare compares the ranks of another checkpoint with the ranks of a base. The two rankings must
-// contain the same queries in the same order. If the identifiers of the two rankings differ, the
-// result uses the base's.
+// contain the same queries in the same order. Their identifiers may differ, as between checkpoints
+// with vocabularies in different orders, if each entity and each relation of one ranking stands for one
+// of the other. The result uses the base's.
 //
 // Intervals are as in Summarize, for differences: each of 1,000 resamples draws clusters with the
 // ranks of both checkpoints. The p-value comes from a permutation test (Noreen, Computer-Intensive
@@ -111,7 +112,8 @@ const (
 // permutations. The p-value is not corrected for multiple testing. Seeds are fixed, and results do
 // not depend on the number of threads.
 //
-// Compare returns an error if the queries differ in number or in their sides, if a rank has no counts under
+// Compare returns an error if the queries differ in number or in their sides, if their identifiers do not
+// correspond one to one, if a rank has no counts under
 // the filter (ReadRanks), or if the options contain a value that their comments do not allow.
 func Compare(ctx context.Context, base, other []rank.Rank, o CompareOptions) (Comparison, error) {
 	if err := o.check(); err != nil {
@@ -127,6 +129,9 @@ func Compare(ctx context.Context, base, other []rank.Rank, o CompareOptions) (Co
 				"query %d has side %v in one ranking and side %v in the other: rank the same sides",
 				i+1, base[i].Side, other[i].Side)
 		}
+	}
+	if err := checkSameQueries(base, other); err != nil {
+		return Comparison{}, err
 	}
 	filters := []rank.Filter{o.Filter}
 	if err := cmp.Or(checkCounted(base, filters), checkCounted(other, filters)); err != nil {
@@ -149,6 +154,36 @@ func Compare(ctx context.Context, base, other []rank.Rank, o CompareOptions) (Co
 		return Comparison{}, err
 	}
 	return Comparison{contrasts[:len(sides)], contrasts[len(sides):], p.changed()}, nil
+}
+
+// checkSameQueries returns an error unless the identifiers of base and of other correspond one to one.
+// The lists have the same length.
+func checkSameQueries(base, other []rank.Rank) error {
+	entities, relations := correspondence{{}, {}}, correspondence{{}, {}}
+	for i := range base {
+		b, o := base[i].Triple, other[i].Triple
+		if entities.add(b.Head, o.Head) && relations.add(b.Relation, o.Relation) && entities.add(b.Tail, o.Tail) {
+			continue
+		}
+		return fmt.Errorf("query %d is of triple (%d, %d, %d) in one ranking and of (%d, %d, %d) in the other, and "+
+			"these identifiers do not correspond one to one: rank the same triples in the same order, or use "+
+			"metrics.Align", i+1, b.Head, b.Relation, b.Tail, o.Head, o.Relation, o.Tail)
+	}
+	return nil
+}
+
+// correspondence maps the identifiers of the base to those of the other ranking, and the other way round.
+type correspondence [2]map[int32]int32
+
+// add adds a pair. It reports whether the correspondence is still one to one.
+func (c correspondence) add(base, other int32) bool {
+	to, known := c[0][base]
+	from, knownOther := c[1][other]
+	if !known && !knownOther {
+		c[0][base], c[1][other] = other, base
+		return true
+	}
+	return known && knownOther && to == other && from == base
 }
 
 // comparedMetric is a metric to compare: the mean, over queries, of a function of the rank.

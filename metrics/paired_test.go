@@ -38,7 +38,7 @@ func TestCompareObserves(t *testing.T) {
 		other[i].Triple = kg.Triple{
 			Head:     3 - base[i].Triple.Head,
 			Relation: base[i].Triple.Relation,
-			Tail:     0,
+			Tail:     3 - base[i].Triple.Tail,
 		} // a different vocabulary
 	}
 	// The ranks of the base are 1, 2, 1 and 2 on each side.
@@ -102,6 +102,40 @@ func TestCompareObserves(t *testing.T) {
 		}
 	}
 	assert.Equal(t, []int{8, 1}, []int{n, wins})
+}
+
+// Compare accepts other identifiers for the same queries, but not other queries.
+func TestCompareOtherQueries(t *testing.T) {
+	g := familyGraph()
+	base, o := familyRanks(g), CompareOptions{Sides: rank.BothSides, Filter: rank.All}
+	changed := func(change func(i int, t *kg.Triple)) []rank.Rank {
+		ranks := slices.Clone(base)
+		for i := range ranks {
+			change(i, &ranks[i].Triple)
+		}
+		return ranks
+	}
+	entities, relations := int32(g.Entities.Len()), int32(g.Relations.Len())
+	_, err := Compare(t.Context(), base, changed(func(_ int, t *kg.Triple) {
+		t.Head, t.Relation, t.Tail = entities-1-t.Head, relations-1-t.Relation, entities-1-t.Tail
+	}), o)
+	require.NoError(t, err)
+	for name, change := range map[string]func(i int, t *kg.Triple){
+		"another head of one query":     func(i int, t *kg.Triple) { t.Head += int32(i / 7) },
+		"another relation of one query": func(i int, t *kg.Triple) { t.Relation += int32(i / 7) },
+		"another tail of one query":     func(i int, t *kg.Triple) { t.Tail += int32(i / 7) },
+		"merged entities":               func(_ int, t *kg.Triple) { t.Head, t.Tail = 0, 0 },
+		"merged relations":              func(_ int, t *kg.Triple) { t.Relation = 0 },
+	} {
+		other := changed(change)
+		_, err := Compare(t.Context(), base, other, o)
+		assert.ErrorContains(t, err, "do not correspond one to one: rank the same triples", name)
+		_, err = Compare(t.Context(), other, base, o)
+		assert.ErrorContains(t, err, "correspond one to one", name)
+	}
+	_, err = Compare(t.Context(), base, changed(func(i int, t *kg.Triple) { t.Head += int32(i / 7) }), o)
+	assert.EqualError(t, err, "query 8 is of triple (2, 1, 1) in one ranking and of (3, 1, 1) in the other, and these "+
+		"identifiers do not correspond one to one: rank the same triples in the same order, or use metrics.Align")
 }
 
 // With few test triples, the test can try all permutations. The p-value is close to the exact
