@@ -30,50 +30,60 @@ type Row struct {
 // results of a second measurement of the base and may be empty. If a benchmark has results on
 // different numbers of threads in one set, its names end with the number.
 //
-// notes are sentences that name the benchmarks and the results that the rows leave out, and the
-// benchmarks that the control lacks.
+// notes name the benchmarks and the results that the rows leave out, the benchmarks that the control
+// lacks, and the benchmarks whose usual metric one set lacks.
 func Compare(
 	base, head, control []bench.Result, metric string, minEffect float64,
-) (rows []Row, notes []string) {
+) (rows []Row, notes []Note) {
 	_, metric = benchunit.Tidy(1, metric)
 	byThreads(&base, &head, &control)
 	heads := byName(head)
 	controls := byName(control)
 	bases := byName(base)
-	var without []string
-	note := func(format string, args ...any) { notes = append(notes, fmt.Sprintf(format, args...)) }
+	var said, without noteList
 	for _, name := range names(slices.Concat(base, head)) {
 		if len(bases[name]) == 0 || len(heads[name]) == 0 {
-			note("%s has results in only one of the two sets", name)
+			const tail = "results in only one of the two sets"
+			said.add(name, true, "%s has "+tail, "%s have "+tail)
 			continue
 		}
 		unit := metric
 		if unit == "" {
-			unit = bench.Headline(name, func(unit string) bool {
-				return has(bases[name], unit) && has(heads[name], unit)
-			})
+			var usual string
+			unit, usual = headline(name, bases[name], heads[name])
+			if lacking := "head"; usual != unit {
+				if !has(bases[name], usual) {
+					lacking = "base"
+				}
+				format := "%s: the table compares " + unit + ", because the " + lacking + " lacks " + usual
+				said.add(name, false, format, format)
+			}
 		}
 		b, ignoredB := points(bases[name], unit)
 		h, ignoredH := points(heads[name], unit)
 		c, ignoredC := points(controls[name], unit)
 		if n := ignoredB + ignoredH + ignoredC; n > 0 {
-			note("%s: ignored %s whose %s is %s", name, text.Plural(n, "result"), unit, unusable(unit))
+			some, of := text.Plural(n, "result"), " whose "+unit+" is "+unusable(unit)
+			said.add(name, false, "%s: ignored "+some+of, "%s: ignored "+some+" each"+of)
 		}
 		if len(b) == 0 || len(h) == 0 {
 			switch inBase, inHead := len(b)+ignoredB > 0, len(h)+ignoredH > 0; {
 			case inBase != inHead:
-				note("%s has %s in only one of the two sets", name, unit)
+				tail := unit + " in only one of the two sets"
+				said.add(name, true, "%s has "+tail, "%s have "+tail)
 			case !inBase:
-				without = append(without, name)
+				without.add(name, true, "%s has no "+unit, "%s have no "+unit)
 			}
 			continue
 		}
 		if len(control) > 0 && len(c) == 0 {
-			note("%s has no %s in the control, so its verdict does not consider noise", name, unit)
+			said.add(name, false, "%s has no "+unit+" in the control, so its verdict does not consider noise",
+				"%s have no "+unit+" in the control, so their verdicts do not consider noise")
 		}
 		j := Judge(b, h, c, minEffect)
 		if all := rounds(b, h, c); j.Rounds > 0 && j.Rounds < all {
-			note("%s: the change ignores %d of %d rounds, which not all sets have", name, all-j.Rounds, all)
+			format := fmt.Sprintf(": the change ignores %d of %d rounds, which not all sets have", all-j.Rounds, all)
+			said.add(name, false, "%s"+format, "%s"+format)
 		}
 		if bench.MoreIsBetter(unit) {
 			for _, s := range []*benchmath.Summary{&j.Base, &j.Head} {
@@ -85,10 +95,15 @@ func Compare(
 		}
 		rows = append(rows, Row{name, unit, j})
 	}
-	if len(without) > 0 {
-		note("left out, because they have no %s: %s", cmp.Or(metric, "sec/op"), strings.Join(without, ", "))
-	}
-	return rows, notes
+	return rows, slices.Concat(said, without)
+}
+
+// headline returns the metric by which the results of a benchmark are compared, and the metric by
+// which the set with more metrics would be.
+func headline(name string, base, head []bench.Result) (unit, usual string) {
+	unit = bench.Headline(name, func(u string) bool { return has(base, u) && has(head, u) })
+	usual = bench.Headline(name, func(u string) bool { return has(base, u) || has(head, u) })
+	return unit, usual
 }
 
 // IsTime reports whether the ratios of a row with this unit are ratios of times.
@@ -128,8 +143,22 @@ func NothingInCommon(base, head []bench.Result, metric string) error {
 	if len(units) == 0 {
 		return errors.New("nothing to compare: the two sets of results have no benchmark in common")
 	}
+	const most = 5
+	others := ""
+	if len(units) > most {
+		others = ", or " + text.Count(len(units)-most, "other", "others")
+		// Keep the most frequent ones.
+		count := map[string]int{}
+		for _, r := range base {
+			for unit := range r.Values {
+				count[unit]++
+			}
+		}
+		slices.SortStableFunc(units, func(a, b string) int { return cmp.Compare(count[b], count[a]) })
+		units = units[:most]
+	}
 	return fmt.Errorf("nothing to compare: the two sets of results have no benchmark with usable values of the "+
-		"metric %s in common: choose --metric %s", cmp.Or(metric, "sec/op"), strings.Join(units, " or "))
+		"metric %s in common: choose --metric %s%s", cmp.Or(metric, "sec/op"), strings.Join(units, " or "), others)
 }
 
 // Difference is a property of the machine or of the run that is not the same for both sets.

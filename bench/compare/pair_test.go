@@ -279,10 +279,10 @@ func TestCompareMetrics(t *testing.T) {
 	head = slices.Delete(head, 18, 20) // the rounds 9 and 10 of Job
 	rows, notes := Compare(base, head, nil, "", DefaultMinEffect)
 	assert.Equal(t, []string{"Job: the change ignores 2 of 10 rounds, which not all sets have",
-		"Other has results in only one of the two sets"}, notes)
+		"Other has results in only one of the two sets"}, sentences(notes))
 	control := []bench.Result{{Name: "Job", Values: map[string]float64{"sec/op": 1}}}
 	_, again := Compare(base, head, control, "sec/op", DefaultMinEffect)
-	assert.Contains(t, again, notes[0], "a control without rounds has none that the change ignores")
+	assert.Contains(t, sentences(again), notes[0].String(), "a control without rounds has none that the change ignores")
 	require.Len(t, rows, 2)
 	assert.Equal(t, "pct-peak", rows[0].Unit, "disturbances change a kernel's share least")
 	assert.Equal(t, Faster, rows[0].Verdict, "more is better")
@@ -291,7 +291,7 @@ func TestCompareMetrics(t *testing.T) {
 	assert.Equal(t, "sec/op", rows[1].Unit)
 	assert.Equal(t, Slower, rows[1].Verdict)
 	rows, notes = Compare(base, head, nil, "queries/s", DefaultMinEffect)
-	assert.Contains(t, notes, "left out, because they have no queries/s: Kernel")
+	assert.Contains(t, sentences(notes), "Kernel has no queries/s")
 	require.Len(t, rows, 1)
 	assert.Equal(t, Slower, rows[0].Verdict)
 	assert.InDelta(t, 2, rows[0].Ratio.Center, 1e-9)
@@ -375,7 +375,7 @@ func TestCompareThreads(t *testing.T) {
 	assert.Equal(t, "Job-2", rows[0].Name)
 	assert.InDelta(t, 2, rows[0].Ratio.Center, 1e-9)
 	assert.InDelta(t, 1, rows[0].Control.Center, 1e-9)
-	assert.Equal(t, []string{"Job-1 has results in only one of the two sets"}, notes)
+	assert.Equal(t, []string{"Job-1 has results in only one of the two sets"}, sentences(notes))
 	assert.Equal(t, "Job", base[0].Name, "the argument is unchanged")
 	assert.Equal(t, []Difference{{"threads", "1 or 2", "2"}}, Differences(base, head))
 
@@ -415,6 +415,48 @@ func TestCompareNotes(t *testing.T) {
 	} {
 		rows, notes := Compare(test.base, test.head, test.control, test.metric, DefaultMinEffect)
 		assert.Len(t, rows, test.rows, test.notes)
-		assert.Equal(t, test.notes, notes)
+		assert.Equal(t, test.notes, sentences(notes))
 	}
+
+	// A note names up to three benchmarks, and counts more.
+	base, head := set("Has", "B/op", 1), set("Has", "B/op", 1)
+	for i := range 4 {
+		base = slices.Concat(base, set(fmt.Sprint("A", i), "x", 1), set(fmt.Sprint("B", i/2), "y", 1))
+		head = slices.Concat(head, set(fmt.Sprint("A", i), "x", 1))
+	}
+	_, notes := Compare(base, head, nil, "B/op", DefaultMinEffect)
+	assert.Equal(t, []string{
+		"B0 and B1 have results in only one of the two sets", "4 other benchmarks have no B/op",
+	}, sentences(notes))
+	assert.Equal(t, []string{"A0", "A1", "A2", "A3"}, notes[1].Benchmarks)
+
+	// A set may lack the usual metric.
+	kernel := []bench.Result{{Name: "K", Values: map[string]float64{"sec/op": 1, "cpu-sec/op": 1, "pct-peak": 50}}}
+	cut := []bench.Result{{Name: "K", Values: map[string]float64{"sec/op": 1}}}
+	for want, sets := range map[string][2][]bench.Result{"head": {kernel, cut}, "base": {cut, kernel}} {
+		rows, notes := Compare(sets[0], sets[1], nil, "", DefaultMinEffect)
+		assert.Equal(t, "sec/op", rows[0].Unit)
+		said := "K: the table compares sec/op, because the " + want + " lacks pct-peak"
+		assert.Equal(t, []string{said}, sentences(notes))
+	}
+	_, notes = Compare(kernel, kernel, nil, "", DefaultMinEffect)
+	assert.Empty(t, notes)
+}
+
+// The error for a metric that no benchmark has suggests a few others.
+func TestNothingInCommon(t *testing.T) {
+	var results []bench.Result
+	for _, unit := range []string{"a", "b", "c", "d", "e", "f", "f", "g"} {
+		results = append(results, bench.Result{Name: "A", Values: map[string]float64{unit: 1, "sec/op": 1}})
+	}
+	require.EqualError(t, NothingInCommon(results, results, "GB/s"), "nothing to compare: the two sets of results "+
+		"have no benchmark with usable values of the metric GB/s in common: "+
+		"choose --metric sec/op or f or a or b or c, or 3 others")
+}
+
+func sentences(notes []Note) (list []string) {
+	for _, n := range notes {
+		list = append(list, n.String())
+	}
+	return list
 }

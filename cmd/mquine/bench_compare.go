@@ -30,7 +30,8 @@ func (c *comparing) add(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&c.metric, "metric", "",
 		"compare results in this `UNIT`, such as sec/op or GFLOP/s (default: the least noisy one, see above)")
 	cmd.Flags().Var(percent{&c.minEffect}, "min-effect", "smallest relevant change")
-	cmd.Flags().BoolVar(&c.wide, "wide", false, "also show the unit, the control and the intervals of both medians")
+	cmd.Flags().BoolVar(&c.wide, "wide", false,
+		"also show the unit, the control, both intervals and all names of the notes")
 }
 
 const verdictHelp = `Verdicts:
@@ -109,17 +110,29 @@ func (c comparing) print(cmd *cobra.Command, base, head, control []bench.Result,
 		return unprinted(err)
 	}
 	var notes bytes.Buffer
+	line := func(format string, args ...any) {
+		fmt.Fprintln(&notes, text.Wrap(text.Escape(fmt.Sprintf(format, args...))))
+	}
 	for i, reason := range reasons {
-		fmt.Fprintf(&notes, "[%d] %s\n", i+1, reason)
+		line("[%d] %s", i+1, reason)
 	}
 	for _, note := range left {
-		printLine(&notes, "%s", note)
+		switch {
+		case !note.Counts():
+			line("%s", note)
+		case c.wide:
+			line("%s:", note)
+			names := text.Escape(strings.Join(note.Benchmarks, ", "))
+			fmt.Fprintln(&notes, text.WrapAfter("  ", names))
+		default:
+			line("%s (--wide names them)", note)
+		}
 	}
 	for _, note := range more {
-		printNote(&notes, "%s", note)
+		line("note: %s", note)
 	}
 	for _, d := range compare.Differences(base, head) {
-		printNote(&notes, "base and head differ in %s (%s, %s), so changes need not come from the code",
+		line("note: base and head differ in %s (%s, %s), so changes need not come from the code",
 			d.Key, d.Base, d.Head)
 	}
 	count := map[compare.Verdict]int{}
@@ -136,13 +149,13 @@ func (c comparing) print(cmd *cobra.Command, base, head, control []bench.Result,
 	if unit := rows[0].Unit; !compare.IsTime(unit) { // only if --metric gives it, and so in all rows
 		quantity = unit
 	}
-	fmt.Fprintf(&notes, "Changes are in %s (%s), with 95%% intervals. Minimum effect: %s.\n",
-		quantity, how, percent{&c.minEffect})
+	line("Changes are in %s (%s), with 95%% intervals.", quantity, how)
+	fmt.Fprintf(&notes, "Minimum effect: %s.\n", percent{&c.minEffect})
 	return writeOutput(cmd, notes.Bytes())
 }
 
-// table returns a table of the rows, whose title contains the parts that the names of all rows
-// share. It also returns the reasons to which the verdicts in the table refer by number.
+// table returns a table of the rows, whose title contains the parts that the names of all rows, or of
+// all rows with a tier, share. It also returns the reasons to which the verdicts in the table refer by number.
 func (c comparing) table(rows []compare.Row) (table *text.Table, reasons []string) {
 	header := []any{"benchmark", "base", "head", "change", "verdict"}
 	table = text.NewTable(2, 3, 4)
@@ -152,8 +165,17 @@ func (c comparing) table(rows []compare.Row) (table *text.Table, reasons []strin
 	}
 	table.AppendHeader(header)
 	shared := sharedParts(rows)
-	if len(shared) > 0 {
+	tier := sharedTier(rows)
+	switch {
+	case len(shared) > 0 && tier != "":
+		table.Title = "All benchmarks: " + strings.Join(shared, ", ") + "; with a tier: " + tier
+	case len(shared) > 0:
 		table.Title = "All benchmarks: " + strings.Join(shared, ", ")
+	case tier != "":
+		table.Title = "All benchmarks with a tier: " + tier
+	}
+	if tier != "" {
+		shared = append(shared, tier)
 	}
 	for _, r := range rows {
 		verdict := string(r.Verdict)
@@ -195,6 +217,23 @@ func sharedParts(rows []compare.Row) []string {
 	})
 }
 
+// sharedTier returns the part, such as tier=avx2, that names the same tier in all names with a tier,
+// or "" if these are fewer than two or all of the names.
+func sharedTier(rows []compare.Row) string {
+	var tiers []string
+	for _, r := range rows {
+		for _, part := range strings.Split(r.Name, "/") {
+			if strings.HasPrefix(part, "tier=") {
+				tiers = append(tiers, part)
+			}
+		}
+	}
+	if n := len(tiers); n < 2 || n == len(rows) || len(slices.Compact(tiers)) > 1 {
+		return ""
+	}
+	return tiers[0]
+}
+
 func withoutParts(name string, parts []string) string {
 	return strings.Join(slices.DeleteFunc(strings.Split(name, "/"), func(part string) bool {
 		return slices.Contains(parts, part)
@@ -203,13 +242,18 @@ func withoutParts(name string, parts []string) string {
 
 // inUnit returns the median of s, which is in the given unit, as text.
 func inUnit(s benchmath.Summary, unit string) string {
+	amount, per, _ := strings.Cut(unit, "/")
 	switch {
 	case s.Center == 0:
 		return "0"
-	case strings.HasSuffix(unit, "sec/op"):
+	case strings.HasSuffix(amount, "sec"):
 		return clock(s.Center)
+	case amount == "ms" || strings.HasSuffix(amount, "-ms"):
+		return clock(s.Center / 1e3)
 	case strings.HasPrefix(unit, "pct-"):
 		return fmt.Sprintf("%.1f%%", s.Center)
+	case per == "best" || strings.HasPrefix(unit, "x-"): // ratios of times
+		return fmt.Sprintf("%.3f", s.Center)
 	}
 	return benchunit.Scale(s.Center, benchunit.ClassOf(unit))
 }

@@ -89,8 +89,40 @@ Panel/phase      90.0%  45.0%  +100.0%  inconclusive [1]
 [1] too few measurements for an interval: both sides need at least 7
 
 0 faster, 0 slower, 0 same, 2 inconclusive
-Changes are in time (medians of unpaired results), with 95% intervals. Minimum effect: 2%.
+Changes are in time (medians of unpaired results), with 95% intervals.
+Minimum effect: 2%.
 `, o.stdout)
+}
+
+// TestBenchCompareMany compares benchmarks with different parts and units: notes count what they leave
+// out, no line is long, and ratios are plain numbers.
+func TestBenchCompareMany(t *testing.T) {
+	var lines strings.Builder
+	for k := range 59 {
+		fmt.Fprintf(&lines, "BenchmarkPanel/tier=avx512/compare=groupnorm/k=%d-2 1 9 ns/op\n", 1000+k)
+	}
+	lines.WriteString("BenchmarkScreenChoice/data=small-2 1 9 ns/op 0.8683 auto/best 0.5 auto-cpu-ms 5 u/s\n" +
+		"BenchmarkScreenChoice/data=large-2 1 9 ns/op 12.3456 auto/best 61.5 auto-cpu-ms 5 v/s 5 w/s\n")
+	path := resultsFile(t, strings.Repeat(lines.String(), 7))
+	o := succeed(t, "bench", "compare", path, path, "--metric", "auto/best")
+	assert.Contains(t, o.stdout, "\n59 other benchmarks have no auto/best (--wide names them)\n")
+	assert.Regexp(t, `data=small +0\.868 +0\.868 `, o.stdout)
+	assert.Regexp(t, `data=large +12\.346 +12\.346 `, o.stdout)
+	o = succeed(t, "bench", "compare", path, path, "--metric", "auto/best", "--wide")
+	assert.Contains(t, o.stdout,
+		"\n59 other benchmarks have no auto/best:\n  Panel/tier=avx512/compare=groupnorm/k=1000,")
+	_, notes, _ := strings.Cut(o.stdout, "59 other")
+	for line := range strings.Lines(notes) {
+		assert.LessOrEqual(t, len(line), 81, line)
+	}
+	o = succeed(t, "bench", "compare", path, path, "--metric", "auto-cpu-ms")
+	assert.Regexp(t, `data=small +500µs +500µs `, o.stdout)
+	assert.Regexp(t, `data=large +61\.5ms +61\.5ms `, o.stdout)
+	o = succeed(t, "bench", "compare", path, path)
+	assert.True(t, strings.HasPrefix(o.stdout, "All benchmarks with a tier: tier=avx512\n"), o.stdout)
+	assert.Contains(t, o.stdout, "\nPanel/compare=groupnorm/k=1000 ")
+	mquine(t, "bench", "compare", path, path, "--metric", "GB/s").requireSentence(t, exitFailed,
+		"choose --metric sec/op or auto-cpu-ms or auto/best or u/s or v/s, or 1 other")
 }
 
 // A benchmark that stops or begins to allocate has no ratio of amounts, but it has a verdict. A control
@@ -108,13 +140,13 @@ A              0  7.000                           -  slower
 B          3.000  3.000        +0.0% [+0.0%, +0.0%]  same
 C              0      0        +0.0% [+0.0%, +0.0%]  same
 D          5.000      0  -100.0% [-100.0%, -100.0%]  faster
-B has no allocs/op in the control, so its verdict does not consider noise
-C has no allocs/op in the control, so its verdict does not consider noise
-D has no allocs/op in the control, so its verdict does not consider noise
-left out, because they have no allocs/op: E
+B, C and D have no allocs/op in the control, so their verdicts do not consider
+noise
+E has no allocs/op
 
 1 faster, 1 slower, 2 same, 0 inconclusive
-Changes are in allocs/op (medians of unpaired results), with 95% intervals. Minimum effect: 2%.
+Changes are in allocs/op (medians of unpaired results), with 95% intervals.
+Minimum effect: 2%.
 `, o.stdout)
 	mquine(t, "bench", "compare", old, head, "--control", file(allocs("F", 0))).requireSentence(t, exitFailed,
 		"the control has no benchmark and metric in common")
@@ -131,7 +163,7 @@ func TestBenchCompareMachines(t *testing.T) {
 	o := succeed(t, "bench", "compare", base, head, "--metric", "ns/op")
 	assert.Contains(t, o.stdout, "faster\n"+
 		"note: base and head differ in cpu (A, B), so changes need not come from the code\n"+
-		"note: base and head differ in threads (2, 4), so changes need not come from the code\n\n")
+		"note: base and head differ in threads (2, 4), so changes need not come from the\ncode\n\n")
 	assert.Contains(t, o.stdout, "Changes are in time (")
 	assert.NotContains(t, succeed(t, "bench", "compare", base, base).stdout, "note:")
 	assert.Contains(t, succeed(t, "bench", "compare", base, head, "--metric", "B/query").stdout,
