@@ -58,11 +58,16 @@ func ReadResults(ctx context.Context, path string) ([]Result, error) {
 var runLine = regexp.MustCompile(`(?m)^# ((?:commit|commit-time|measured|go|ceiling|round): )`)
 
 // ParseResults reads results in the Go benchmark format and skips other lines. name appears in
-// error messages.
+// error messages. A last line without a line break is an error: go test and mquine always write one,
+// so the text is incomplete, and the line may lack metrics or digits.
 func ParseResults(r io.Reader, name string) ([]Result, error) {
 	text, err := io.ReadAll(r)
 	if err != nil {
 		return nil, fmt.Errorf("cannot read results: %w", err)
+	}
+	if len(text) > 0 && text[len(text)-1] != '\n' {
+		return nil, fmt.Errorf("cannot read results from %s: the last line has no line break, so the file may be "+
+			"incomplete: copy it again, or add a line break if the line is complete", name)
 	}
 	reader := benchfmt.NewReader(bytes.NewReader(runLine.ReplaceAll(text, []byte("$1"))), name)
 	var all []Result

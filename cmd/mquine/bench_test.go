@@ -125,6 +125,14 @@ func TestBenchCompareMany(t *testing.T) {
 		"choose --metric sec/op or auto-cpu-ms or auto/best or u/s or v/s, or 1 other")
 }
 
+// A file that ends within a line is an error: its last value may be missing or have lost digits.
+func TestBenchCompareTruncated(t *testing.T) {
+	whole := resultsFile(t, "BenchmarkA 1 9 ns/op 9 cpu-ns/op 88 pct-peak\n")
+	cut := resultsFile(t, "BenchmarkA 1 9 ns/op 9 cpu-ns/op")
+	mquine(t, "bench", "compare", whole, cut).requireSentence(t, exitFailed,
+		"cannot read results from "+cut+": the last line has no line break")
+}
+
 // A benchmark that stops or begins to allocate has no ratio of amounts, but it has a verdict. A control
 // must contain one of the benchmarks.
 func TestBenchCompareZeros(t *testing.T) {
