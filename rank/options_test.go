@@ -23,6 +23,8 @@ func TestOptionsErrors(t *testing.T) {
 	}{
 		{"distmult", "-5 bytes for features: set FeatureMemory to at least 1", Options{FeatureMemory: -5}},
 		{"distmult", "side 3 is unknown", Options{Sides: []kg.Side{kg.Tail, 3}}},
+		{"distmult", "rank: Sides contains tail twice, which would count its queries twice: give it once",
+			Options{Sides: []kg.Side{kg.Tail, kg.Head, kg.Tail}}},
 		{"distmult", "screen Screen(77) is not for model distmult", Options{Screen: 77}},
 		{"distmult", "screen fp16 is not for model distmult", Options{Screen: halfScreen}},
 		{"transe-l1", "screen int16 is not for model transe-l1, which uses comparison l1: set Screen to AutoScreen",
@@ -40,6 +42,18 @@ func TestOptionsErrors(t *testing.T) {
 		}
 		assert.ErrorContains(t, err, c.want)
 	}
+}
+
+// TestEmptySides checks that an empty list of sides means the same as nil.
+func TestEmptySides(t *testing.T) {
+	g := ranktest.Graph(rand.New(rand.NewPCG(44, 4)), 20, 2, 60, 10, 10)
+	m, x := ranktest.Model(t, "distmult", 4, g, 1, ranktest.VectorKinds[0]), kgtest.Index(t, g)
+	want, err := Run(t.Context(), m, x, g.Splits[kg.Test], Options{})
+	require.NoError(t, err)
+	got, err := Run(t.Context(), m, x, g.Splits[kg.Test], Options{Sides: []kg.Side{}})
+	require.NoError(t, err)
+	assert.Equal(t, want.Ranks, got.Ranks)
+	assert.Len(t, got.Ranks, 2*len(g.Splits[kg.Test]))
 }
 
 // TestPredictIgnoresNegatives checks that lists for Run change neither Predict nor Discover, even

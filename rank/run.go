@@ -20,7 +20,7 @@ import (
 
 // Options says how to rank. The zero value ranks both sides on all processors.
 type Options struct {
-	// Sides are the sides to rank; nil means tail and head.
+	// Sides are the sides to rank, each once; an empty list means tail and head.
 	Sides []kg.Side
 	// Candidates are the entities that compete with the targets; the zero value means all. Add
 	// combines the ranks of several ranges.
@@ -71,9 +71,13 @@ func (o Options) withDefaults() (Options, error) {
 		return o, fmt.Errorf("rank: %d bytes for features: set FeatureMemory to at least 1, or to 0 for the default",
 			o.FeatureMemory)
 	}
-	for _, side := range o.Sides {
+	for i, side := range o.Sides {
 		if side > kg.Relation {
 			return o, fmt.Errorf("rank: side %d is unknown: set Sides to kg.Tail, kg.Head or both", side)
+		}
+		if slices.Contains(o.Sides[:i], side) {
+			return o, fmt.Errorf("rank: Sides contains %v twice, which would count its queries twice: give it once",
+				side)
 		}
 	}
 	for _, t := range o.Tolerances {
@@ -83,7 +87,7 @@ func (o Options) withDefaults() (Options, error) {
 		}
 	}
 	o.Threads = cmp.Or(o.Threads, runtime.GOMAXPROCS(0))
-	if o.Sides == nil {
+	if len(o.Sides) == 0 {
 		o.Sides = []kg.Side{kg.Tail, kg.Head}
 	}
 	if o.Backend != nil {
