@@ -269,7 +269,13 @@ func draw(rng *rand.Rand, excluded []int32, entities, n int, drawn []bool) []int
 //
 // under realistic ties, and accordingly under other tie rules. Its expected value is the rank among
 // all candidates. Estimates under other filters than the sample's are meaningless.
-func (s *Sample) Scale(ranks []Rank) {
+//
+// Scale returns an error, and changes no rank, if the ranks cannot be such a result: if their number or
+// their numbers of candidates do not fit the lists of the sample, or if they have a scale already.
+func (s *Sample) Scale(ranks []Rank) error {
+	if err := s.check(ranks); err != nil {
+		return err
+	}
 	var next [2]int
 	for i := range ranks {
 		r := &ranks[i]
@@ -284,4 +290,38 @@ func (s *Sample) Scale(ranks []Rank) {
 			r.Scale = float64(population) / float64(drawn)
 		}
 	}
+	return nil
+}
+
+// check returns an error if the ranks cannot be among the sample.
+func (s *Sample) check(ranks []Rank) error {
+	var next [2]int
+	for i := range ranks {
+		r := &ranks[i]
+		if r.Side > kg.Head {
+			return fmt.Errorf("rank: rank %d is on the %v side, but a sample is for tails and heads", i, r.Side)
+		}
+		at := next[r.Side]
+		next[r.Side]++
+		if at >= len(s.Negatives[r.Side]) {
+			continue
+		}
+		if r.Scale != 0 {
+			return fmt.Errorf("rank: rank %d has been scaled already: scale the ranks of Run once", i)
+		}
+		// The target may be outside Options.Candidates.
+		drawn, candidates := len(s.Negatives[r.Side][at]), int(r.Candidates[s.Filter])
+		if candidates != drawn && candidates != drawn+1 {
+			return fmt.Errorf("rank: rank %d is among %s under filter %v, but the sample has %d and the target: "+
+				"rank the sample's triples among its Negatives",
+				i, text.Plural(candidates, "candidate"), s.Filter, drawn)
+		}
+	}
+	for side, n := range next {
+		if lists := len(s.Negatives[side]); n != 0 && n != lists {
+			return fmt.Errorf("rank: the sample has lists for %s on the %v side, but %d were ranked: "+
+				"rank the sample's triples", text.Count(lists, "query", "queries"), kg.Side(side), n)
+		}
+	}
+	return nil
 }

@@ -67,7 +67,7 @@ func TestSample(t *testing.T) {
 			require.NoError(t, err)
 			r, err := Run(t.Context(), m, index, test, Options{Sides: sides, Negatives: &all.Negatives})
 			require.NoError(t, err)
-			all.Scale(r.Ranks)
+			require.NoError(t, all.Scale(r.Ranks))
 			for i := range r.Ranks {
 				require.Equal(t, Realistic.Rank(&full.Ranks[i], f), Realistic.Rank(&r.Ranks[i], f))
 				require.Equal(t, full.Ranks[i].Candidates[f], r.Ranks[i].Candidates[f])
@@ -86,7 +86,7 @@ func TestSample(t *testing.T) {
 				require.Equal(t, s, again)
 				r, err := Run(t.Context(), m, index, test, Options{Sides: sides, Negatives: &s.Negatives})
 				require.NoError(t, err)
-				s.Scale(r.Ranks)
+				require.NoError(t, s.Scale(r.Ranks))
 				mr, mrr := means(r.Ranks, f)
 				sum, squares, reciprocal = sum+mr, squares+mr*mr, reciprocal+mrr
 			}
@@ -111,6 +111,41 @@ func TestSample(t *testing.T) {
 		}
 		assert.True(t, slices.IsSorted(list))
 	}
+}
+
+// TestScaleErrors checks that a sample scales only ranks that may be among it, and otherwise changes none.
+func TestScaleErrors(t *testing.T) {
+	g := ranktest.Graph(rand.New(rand.NewPCG(50, 4)), 60, 3, 300, 10, 30)
+	index, test := kgtest.Index(t, g), g.Splits[kg.Test]
+	m := ranktest.Model(t, "complex", 4, g, 1, ranktest.VectorKinds[2])
+	d := Sampling{Negatives: 7, Filter: All, Order: g.EntityOrder()}
+	s, err := Draw(t.Context(), index, test, d, Options{})
+	require.NoError(t, err)
+	tails, err := Draw(t.Context(), index, test, d, Options{Sides: []kg.Side{kg.Tail}})
+	require.NoError(t, err)
+	ranks := func(o Options) []Rank {
+		r, err := Run(t.Context(), m, index, test, o)
+		require.NoError(t, err)
+		return r.Ranks
+	}
+	among := func() []Rank { return ranks(Options{Negatives: &s.Negatives}) }
+	n := len(test)
+	scaled, related, twice := among(), among(), slices.Repeat(among()[:n], 2)
+	require.NoError(t, s.Scale(scaled))
+	related[3].Side = kg.Relation
+	for want, list := range map[string][]Rank{
+		"under filter all, but the sample has 7 and the target: rank the sample's triples": ranks(Options{}),
+		"rank 0 has been scaled already: scale the ranks of Run once":                      scaled,
+		"rank 3 is on the relation side, but a sample is for tails and heads":              related,
+		"has lists for 30 queries on the head side, but 29 were ranked":                    among()[:2*n-1],
+		"has lists for 30 queries on the tail side, but 60 were ranked":                    twice,
+	} {
+		before := slices.Clone(list)
+		assert.ErrorContains(t, s.Scale(list), want)
+		assert.Equal(t, before, list)
+	}
+	assert.ErrorContains(t, tails.Scale(among()), "has lists for 0 queries on the head side, but 30 were ranked")
+	assert.NoError(t, s.Scale(among()[:n]), "one side of the sample")
 }
 
 // TestDrawErrors checks that Draw returns an error if its arguments do not suit each other, or if the

@@ -251,7 +251,9 @@ func (e *evaluation) rank(ctx context.Context, t *task, options rank.Options) (*
 		return nil, err
 	}
 	if t.drawn != nil {
-		t.drawn.Scale(ranking.Ranks)
+		if err := t.drawn.Scale(ranking.Ranks); err != nil {
+			return nil, err
+		}
 	}
 	t.leaveOut(ranking)
 	return &ranked{ranking, options, c}, c.measure()
