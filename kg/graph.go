@@ -1,6 +1,7 @@
 package kg
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -76,9 +77,12 @@ func (g *Graph) Triples(s Split) ([]Triple, error) {
 		g.Name, s, s, g.Dir)
 }
 
-// checkIdentifiers returns an error if g lacks a vocabulary, or if a triple has an identifier that a
+// checkIdentifiers returns an error if g is nil or lacks a vocabulary, or if a triple has an identifier that a
 // vocabulary lacks.
 func (g *Graph) checkIdentifiers() error {
+	if g == nil {
+		return errors.New("the graph is nil: read one with kg.Open")
+	}
 	if g.Entities == nil || g.Relations == nil {
 		return fmt.Errorf("data set %s needs a vocabulary of entities and one of relations", g.Name)
 	}

@@ -23,7 +23,7 @@ type Index struct {
 }
 
 // NewIndex indexes all splits of g for both sides. The graph may have up to 2³² − 1 triples. It is an
-// error if g has no vocabularies, or if a triple has an identifier that they lack. If ctx is cancelled,
+// error if g is nil or has no vocabularies, or if a triple has an identifier that they lack. If ctx is cancelled,
 // NewIndex returns its error at once and abandons the work, which may read g a little longer.
 func NewIndex(ctx context.Context, g *Graph) (*Index, error) {
 	return input.Await(ctx, func() (*Index, error) {

@@ -121,6 +121,8 @@ func TestIndexRefusesOtherIdentifiers(t *testing.T) {
 		_, err := NewIndex(t.Context(), g)
 		assert.EqualError(t, err, "data set g needs a vocabulary of entities and one of relations")
 	}
+	_, err := NewIndex(t.Context(), nil)
+	assert.EqualError(t, err, "the graph is nil: read one with kg.Open")
 }
 
 func TestIndexHoldsTheLargestIdentifiers(t *testing.T) {

@@ -38,6 +38,11 @@ func NewEnsemble(members []Member) (Model, error) {
 	if len(members) == 0 {
 		return nil, errors.New("an ensemble needs at least one model")
 	}
+	for i, m := range members {
+		if m.Model == nil {
+			return nil, fmt.Errorf("model %d of the ensemble is nil: give each member a model", i+1)
+		}
+	}
 	e := &ensemble{}
 	first := members[0].Model.Config()
 	e.config = Config{Model: EnsembleName, Entities: first.Entities, Relations: first.Relations}

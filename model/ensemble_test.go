@@ -89,7 +89,9 @@ func TestEnsembleSlackOfConstants(t *testing.T) {
 func TestEnsembleErrors(t *testing.T) {
 	small := func(name string, entities int) Model { return random(t, name, 2, entities, 2, 1, 1) }
 	for want, members := range map[string][]Member{
-		"needs at least one model": nil,
+		"needs at least one model":                                 nil,
+		"model 1 of the ensemble is nil: give each member a model": {{}},
+		"model 2 of the ensemble is nil: give each member a model": {{Model: small("complex", 5), Weight: 1}, {}},
 		"model 2 of the ensemble, transe-l1, uses comparison": {
 			{Model: small("complex", 5), Weight: 1}, {Model: small("transe-l1", 5), Weight: 1},
 		},

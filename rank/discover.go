@@ -93,6 +93,9 @@ func Discover(
 	ctx context.Context, m model.Model, x *kg.Index, d Discovery, o Options, emit func(Discovered) error,
 ) (err error) {
 	defer fault.Guard().Catch(&err)
+	if emit == nil {
+		return errors.New("rank: emit is nil: give Discover a function that takes the triples")
+	}
 	s, err := newSearch(ctx, m, x, d, o, emit)
 	if err != nil {
 		return err

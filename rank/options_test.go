@@ -80,7 +80,7 @@ func TestPredictIgnoresNegatives(t *testing.T) {
 }
 
 // TestIndexErrors checks that every function that looks up known answers refuses a nil index and,
-// if it has a model, the index of another graph.
+// if it has a model, a nil model and the index of another graph. The other functions refuse a nil model too.
 func TestIndexErrors(t *testing.T) {
 	graph := func(entities, relations int) *kg.Graph {
 		return ranktest.Graph(rand.New(rand.NewPCG(44, 3)), entities, relations, 60, 10, 10)
@@ -112,16 +112,28 @@ func TestIndexErrors(t *testing.T) {
 	for name, use := range uses {
 		assert.NoError(t, use(m, kgtest.Index(t, g)), name)
 		assert.ErrorContains(t, use(m, nil), "the index is nil: make one with kg.NewIndex", name)
+		assert.ErrorContains(t, use(nil, kgtest.Index(t, g)), "rank: the model is nil: open one with", name)
 		assert.ErrorContains(t, use(m, kgtest.Index(t, graph(21, 2))),
 			"the index has 21 entities and 2 relations, but the model has 20 and 2", name)
 		assert.ErrorContains(t, use(m, kgtest.Index(t, graph(20, 3))),
 			"the index has 20 entities and 3 relations, but the model has 20 and 2", name)
 	}
+	_, err := Scores(t.Context(), nil, test, BothSides, Options{})
+	assert.ErrorIs(t, err, errNoModel)
+	_, err = SimilarEntities(t.Context(), nil, []int32{0}, Cosine, 1, Options{})
+	assert.ErrorIs(t, err, errNoModel)
+	_, err = SimilarRelations(t.Context(), nil, []int32{0}, Cosine, 1, Options{})
+	assert.ErrorIs(t, err, errNoModel)
+	_, err = Fit(t.Context(), nil, 1, Options{})
+	assert.ErrorIs(t, err, errNoModel)
+	err = Discover(t.Context(), m, kgtest.Index(t, g), Discovery{Relations: []int32{0}, K: 1}, Options{}, nil)
+	assert.EqualError(t, err, "rank: emit is nil: give Discover a function that takes the triples")
+
 	order := make([]int32, 20)
 	for i := range order {
 		order[i] = int32(i)
 	}
-	_, err := Draw(t.Context(), nil, test, Sampling{Negatives: 1, Order: order}, Options{})
+	_, err = Draw(t.Context(), nil, test, Sampling{Negatives: 1, Order: order}, Options{})
 	assert.ErrorContains(t, err, "the index is nil")
 }
 

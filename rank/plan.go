@@ -99,6 +99,9 @@ func newPredictionPlan(m model.Model, s *sets, queries []kg.Query) engine.Plan {
 
 // checkTowers returns an error if ψ and φ differ in their numbers of coordinates.
 func checkTowers(m model.Model) error {
+	if m == nil {
+		return errNoModel
+	}
 	for _, side := range []kg.Side{kg.Tail, kg.Head} {
 		t := m.Tower(side)
 		psi, phi := t.Compare.Words()

@@ -152,6 +152,9 @@ func (r *relationRanker) count(ctx context.Context, w model.Worker, relation int
 // checkIndex returns an error if x is not the index of a graph with as many entities and relations as
 // the model.
 func checkIndex(m model.Model, x *kg.Index) error {
+	if m == nil {
+		return errNoModel
+	}
 	if x == nil {
 		return errNoIndex
 	}
@@ -164,7 +167,10 @@ func checkIndex(m model.Model, x *kg.Index) error {
 	return nil
 }
 
-var errNoIndex = errors.New("rank: the index is nil: make one with kg.NewIndex")
+var (
+	errNoIndex = errors.New("rank: the index is nil: make one with kg.NewIndex")
+	errNoModel = errors.New("rank: the model is nil: open one with checkpoint.Open, or make one with model.New")
+)
 
 // checkTriples returns an error if a triple is outside the model.
 func checkTriples(m model.Model, triples []kg.Triple) error {

@@ -117,6 +117,9 @@ func (o Options) Resolve(ctx context.Context, m model.Model) (Options, error) {
 	if err != nil {
 		return o, err
 	}
+	if m == nil {
+		return o, errNoModel
+	}
 	n := m.Config().Entities
 	if o.Candidates == (Range{}) {
 		o.Candidates.Last = n

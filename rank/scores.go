@@ -28,6 +28,9 @@ func Scores(
 	if o, err = o.withDefaults(); err != nil {
 		return nil, err
 	}
+	if m == nil {
+		return nil, errNoModel
+	}
 	if sides > BothSides {
 		return nil, fmt.Errorf("rank: Scores takes TailSide, HeadSide or BothSides, not %v", sides)
 	}

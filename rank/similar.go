@@ -53,6 +53,9 @@ type Neighbour struct {
 func SimilarEntities(
 	ctx context.Context, m model.Model, entities []int32, s Similarity, k int, o Options,
 ) ([][]Neighbour, error) {
+	if m == nil {
+		return nil, errNoModel
+	}
 	vectorsOf := parameterVectors
 	if s == Compared {
 		vectorsOf = comparedVectors
@@ -72,6 +75,9 @@ func SimilarRelations(
 	if s == Compared {
 		return nil, errors.New("the comparison of a model does not apply to relations: " +
 			"use the cosine or the dot product")
+	}
+	if m == nil {
+		return nil, errNoModel
 	}
 	v, err := parameterVectors(m, model.PerRelation)
 	if err != nil {

@@ -205,7 +205,7 @@ func folderOf(file string) string {
 // sha256 returns the hash of the files' concatenated contents, in hex.
 func (s *source) sha256(ctx context.Context) (_ string, err error) {
 	if s.files == nil {
-		panic("checkpoint: SHA256 after Close")
+		return "", s.closed()
 	}
 	defer fault.Guard().Catch(&err)
 	h := sha256.New()
@@ -225,7 +225,7 @@ func (s *source) sha256(ctx context.Context) (_ string, err error) {
 // the longest period, which contains the periods of all others.
 func (s *source) verify(ctx context.Context) error {
 	if s.files == nil {
-		panic("checkpoint: Verify after Close")
+		return s.closed()
 	}
 	for _, file := range slices.Backward(s.files) {
 		if err := file.Verify(ctx); err != nil {
@@ -234,6 +234,9 @@ func (s *source) verify(ctx context.Context) error {
 	}
 	return nil
 }
+
+// closed returns the error for the use of a closed source.
+func (s *source) closed() error { return fmt.Errorf("checkpoint %s is closed: open it again", s.path) }
 
 // closeAfter closes the source if *err is not nil. Defer it.
 func (s *source) closeAfter(err *error) {
@@ -315,5 +318,6 @@ func (c *Checkpoint) SHA256(ctx context.Context) (string, error) { return c.sour
 // Replacing a file, as Replace does, is not a change: Model still uses the old file.
 func (c *Checkpoint) Verify(ctx context.Context) error { return c.source.verify(ctx) }
 
-// Close releases the memory of the parameters.
+// Close releases the memory of the parameters. Model must not be used afterwards. SHA256, Verify and Save
+// return an error.
 func (c *Checkpoint) Close() error { return c.source.Close() }

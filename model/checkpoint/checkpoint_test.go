@@ -40,6 +40,12 @@ func TestOpen(t *testing.T) {
 	require.NoError(t, c.Verify(t.Context()))
 	require.NoError(t, c.Close())
 	require.NoError(t, c.Close())
+
+	closed := "checkpoint " + filepath.Join(dir, "model.safetensors") + " is closed: open it again"
+	assert.EqualError(t, c.Verify(t.Context()), closed)
+	_, err = c.SHA256(t.Context())
+	assert.EqualError(t, err, closed)
+	assert.EqualError(t, c.Save(t.Context(), filepath.Join(t.TempDir(), "copy"), c.Metadata), closed)
 }
 
 func sha256Of(t require.TestingT, c *Checkpoint) string {

@@ -23,7 +23,7 @@ import (
 // metadata must contain "dataset". Save itself sets "format", "model", "dim", "reciprocal", the
 // model's hyper-parameters, the hashes of the vocabularies and the checksum of the parameters. A
 // parameter that is NaN or infinite, or an empty vocabulary, is an error, because Open would refuse
-// it.
+// it. So is an ensemble: save its members.
 func Save(ctx context.Context, dir string, m model.Model, entities, relations *kg.Vocabulary,
 	metadata map[string]string) error {
 	unverified := func(context.Context) error { return nil }
@@ -33,6 +33,9 @@ func Save(ctx context.Context, dir string, m model.Model, entities, relations *k
 // Save writes c to the folder dir in the format mquine/1, as the function Save does. It returns an
 // error if the files of c change while it runs.
 func (c *Checkpoint) Save(ctx context.Context, dir string, metadata map[string]string) error {
+	if c.source.files == nil { // the parameters are no longer in memory
+		return c.source.closed()
+	}
 	return saveVerified(ctx, dir, c.Model, c.Entities, c.Relations, metadata, c.Verify)
 }
 
@@ -109,6 +112,14 @@ func sameLabels(ctx context.Context, path string, v *kg.Vocabulary) error {
 
 // parameters checks a model before it is saved, and returns its tensors.
 func parameters(ctx context.Context, m model.Model, entities, relations *kg.Vocabulary) ([]safetensors.Float32, error) {
+	switch {
+	case m == nil:
+		return nil, errors.New("the model is nil: give one")
+	case m.Config().Model == model.EnsembleName:
+		return nil, errors.New("an ensemble cannot be saved: save its members")
+	case entities == nil || relations == nil:
+		return nil, errors.New("a checkpoint needs a vocabulary of entities and one of relations")
+	}
 	config := m.Config()
 	if entities.Len() != config.Entities || relations.Len() != config.Relations {
 		return nil, fmt.Errorf("the model has %d entities and %d relations, but its vocabularies have %d and %d labels",

@@ -98,6 +98,14 @@ func TestSaveRefuses(t *testing.T) {
 			`tensor "relation.tail" has NaN in row 1, column 1`},
 		"too few labels": {func(m *trained) { m.entities = kg.NewVocabulary("a") },
 			"the model has 3 entities and 2 relations, but its vocabularies have 1 and 2 labels"},
+		"no vocabularies": {func(m *trained) { m.relations = nil },
+			"a checkpoint needs a vocabulary of entities and one of relations"},
+		"no model": {func(m *trained) { m.model = nil }, "the model is nil: give one"},
+		"ensemble": {func(m *trained) {
+			sum, err := model.NewEnsemble([]model.Member{{Model: m.model, Weight: 1}})
+			require.NoError(t, err)
+			m.model = sum
+		}, "an ensemble cannot be saved: save its members"},
 		"too many labels": {func(m *trained) { m.relations.Add("another") }, "have 3 and 3 labels"},
 		"no relations": {func(m *trained) {
 			*m = newTrained(t, model.Config{Model: "mquine", Dim: 2, Entities: 3}, counting())
