@@ -172,7 +172,7 @@ func checkSameQueries(base, other []rank.Rank) error {
 	return nil
 }
 
-// correspondence maps the identifiers of the base to those of the other ranking, and the other way round.
+// correspondence maps the identifiers of the base to identifiers of the other ranking, and vice versa.
 type correspondence [2]map[int32]int32
 
 // add adds a pair. It reports whether the correspondence is still one to one.

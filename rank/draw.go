@@ -270,7 +270,7 @@ func draw(rng *rand.Rand, excluded []int32, entities, n int, drawn []bool) []int
 // under realistic ties, and accordingly under other tie rules. Its expected value is the rank among
 // all candidates. Estimates under other filters than the sample's are meaningless.
 //
-// Scale returns an error, and changes no rank, if the ranks cannot be such a result: if their number or
+// Scale returns an error, and does not change the ranks, if they cannot be such a result: if their number or
 // their numbers of candidates do not fit the lists of the sample, or if they have a scale already.
 func (s *Sample) Scale(ranks []Rank) error {
 	if err := s.check(ranks); err != nil {
