@@ -65,16 +65,16 @@ func (g *Graph) Bytes() (n int64) {
 // the error tells the user how to add it. It is also an error if Restrict left out all of them.
 func (g *Graph) Triples(s Split) ([]Triple, error) {
 	if why := g.emptied[s]; why != "" {
-		return nil, fmt.Errorf("data set %s: %s: use the data set of the checkpoint", g.Name, why)
+		return nil, fmt.Errorf("%s: %s: use the data set of the checkpoint", text.DataSet(g.Name), why)
 	}
 	if g.Has(s) {
 		return g.Splits[s], nil
 	}
 	if g.Dir == "" {
-		return nil, fmt.Errorf("data set %s has no %v split", g.Name, s)
+		return nil, fmt.Errorf("%s has no %v split", text.DataSet(g.Name), s)
 	}
-	return nil, fmt.Errorf("data set %s has no %v split: put %v.txt (or .txt.gz, .txt.zst) into %s",
-		g.Name, s, s, g.Dir)
+	return nil, fmt.Errorf("%s has no %v split: put %v.txt (or .txt.gz, .txt.zst) into %s",
+		text.DataSet(g.Name), s, s, g.Dir)
 }
 
 // checkIdentifiers returns an error if g is nil or lacks a vocabulary, or if a triple has an identifier that a
@@ -84,14 +84,14 @@ func (g *Graph) checkIdentifiers() error {
 		return errors.New("the graph is nil: read one with kg.Open")
 	}
 	if g.Entities == nil || g.Relations == nil {
-		return fmt.Errorf("data set %s needs a vocabulary of entities and one of relations", g.Name)
+		return fmt.Errorf("%s needs a vocabulary of entities and one of relations", text.DataSet(g.Name))
 	}
 	entities, relations := uint32(g.Entities.Len()), uint32(g.Relations.Len())
 	for s, triples := range g.Splits {
 		for i, t := range triples {
 			if uint32(t.Head) >= entities || uint32(t.Tail) >= entities || uint32(t.Relation) >= relations {
-				return fmt.Errorf("data set %s has %s and %s, but triple %d of its %v split is (%d, %d, %d): "+
-					"add the labels of all identifiers to the vocabularies", g.Name,
+				return fmt.Errorf("%s has %s and %s, but triple %d of its %v split is (%d, %d, %d): "+
+					"add the labels of all identifiers to the vocabularies", text.DataSet(g.Name),
 					text.Count(g.Entities.Len(), "entity", "entities"),
 					text.Count(g.Relations.Len(), "relation", "relations"), i, Split(s), t.Head, t.Relation, t.Tail)
 			}

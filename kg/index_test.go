@@ -121,7 +121,11 @@ func TestIndexRefusesOtherIdentifiers(t *testing.T) {
 		_, err := NewIndex(t.Context(), g)
 		assert.EqualError(t, err, "data set g needs a vocabulary of entities and one of relations")
 	}
-	_, err := NewIndex(t.Context(), nil)
+	_, err := NewIndex(t.Context(), &Graph{})
+	assert.EqualError(t, err, "the data set needs a vocabulary of entities and one of relations")
+	_, err = new(Graph).Triples(Train)
+	assert.EqualError(t, err, "the data set has no train split")
+	_, err = NewIndex(t.Context(), nil)
 	assert.EqualError(t, err, "the graph is nil: read one with kg.Open")
 }
 

@@ -91,8 +91,8 @@ func (g *Graph) Restrict(owner string, entities, relations *Vocabulary) (*Graph,
 		}
 	}
 	if remaining == 0 && all > 0 {
-		return nil, fmt.Errorf("data set %s: %s lacks labels of every triple: use the data set of the checkpoint",
-			g.Name, owner)
+		return nil, fmt.Errorf("%s: %s lacks labels of every triple: use the data set of the checkpoint",
+			text.DataSet(g.Name), owner)
 	}
 	left := "no triple"
 	if all == 1 {
@@ -161,9 +161,9 @@ func translate(g *Graph, one, many string, from, to *Vocabulary) ([]int32, error
 				break
 			}
 		}
-		return nil, fmt.Errorf("data set %s: the checkpoint lacks %s of the data (%s): "+
+		return nil, fmt.Errorf("%s: the checkpoint lacks %s of the data (%s): "+
 			"use the checkpoint's data set",
-			g.Name, text.Count(len(missing), one, many), examples)
+			text.DataSet(g.Name), text.Count(len(missing), one, many), examples)
 	}
 	return ids, nil
 }

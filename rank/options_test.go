@@ -139,7 +139,10 @@ func TestIndexErrors(t *testing.T) {
 
 // TestFilterCheck checks that the advice for a missing split fits a graph with a folder, and one without.
 func TestFilterCheck(t *testing.T) {
-	g := kg.Graph{Name: "toy"}
+	g := kg.Graph{}
+	assert.EqualError(t, Train.Check(&g), "filter train needs the train split, which the data set does not have: "+
+		"choose other filters")
+	g.Name = "toy"
 	assert.EqualError(t, Train.Check(&g), "filter train needs the train split, which data set toy does not have: "+
 		"choose other filters")
 	g.Dir = "folder"

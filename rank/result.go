@@ -20,6 +20,7 @@ package rank
 import (
 	"fmt"
 
+	"github.com/mquine/mquine/internal/text"
 	"github.com/mquine/mquine/kg"
 	"github.com/mquine/mquine/rank/internal/engine"
 )
@@ -67,7 +68,8 @@ func (f Filter) Check(g *kg.Graph) error {
 			if g.Dir != "" {
 				advice = fmt.Sprintf("put %v.txt into %s, or %s", s, g.Dir, advice)
 			}
-			return fmt.Errorf("filter %v needs the %v split, which data set %s does not have: %s", f, s, g.Name, advice)
+			return fmt.Errorf("filter %v needs the %v split, which %s does not have: %s",
+				f, s, text.DataSet(g.Name), advice)
 		}
 	}
 	return nil

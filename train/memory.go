@@ -81,7 +81,8 @@ func CheckLargest(ctx context.Context, g *kg.Graph, m Machine, recipes iter.Seq[
 	if largest.Negatives.Sampled() {
 		advice = "lower dim, batch or negative_count"
 	}
-	work := fmt.Sprintf("training %s, d = %d, on %s", largest.Model, largest.Dim, g.Name)
+	work := fmt.Sprintf("training %s, d = %d, on %s", largest.Model, largest.Dim,
+		cmp.Or(g.Name, "the data set"))
 	return proc.CheckMemory(work, advice+", or make more memory available", needs...)
 }
 

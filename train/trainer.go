@@ -11,6 +11,7 @@ import (
 	"unsafe"
 
 	"github.com/mquine/mquine/internal/fault"
+	"github.com/mquine/mquine/internal/text"
 	"github.com/mquine/mquine/kernel"
 	"github.com/mquine/mquine/kernel/linalg"
 	"github.com/mquine/mquine/kg"
@@ -142,7 +143,7 @@ func NewTrainerFrom(
 	if s.Model != c.Model || s.Dim != c.Dim || s.Entities != g.Entities.Len() || s.Relations != g.Relations.Len() {
 		return nil, fmt.Errorf("train: a %s with d = %d, %d entities and %d relations cannot start a run of %s with "+
 			"d = %d on %s, which has %d entities and %d relations", s.Model, s.Dim, s.Entities, s.Relations, c.Model,
-			c.Dim, g.Name, g.Entities.Len(), g.Relations.Len())
+			c.Dim, cmp.Or(g.Name, "the data set"), g.Entities.Len(), g.Relations.Len())
 	}
 	for _, tensor := range start.Tensors() {
 		if fault.Watched(unsafe.Pointer(unsafe.SliceData(tensor))) {
@@ -171,7 +172,7 @@ func checkRun(c *recipe.Recipe, g *kg.Graph, m Machine) error {
 	}
 	triples, err := g.Triples(kg.Train)
 	if err == nil && len(triples) == 0 {
-		err = fmt.Errorf("data set %s has no training triples", g.Name)
+		err = fmt.Errorf("%s has no training triples", text.DataSet(g.Name))
 	}
 	return cmp.Or(err, c.CheckPairs(len(triples)))
 }

@@ -24,3 +24,11 @@ func ParseName[T ~uint8](names []string, name, kind string) (T, error) {
 	last := len(names) - 1
 	return 0, fmt.Errorf("unknown %s %q: choose %s or %s", kind, name, strings.Join(names[:last], ", "), names[last])
 }
+
+// DataSet returns "data set" and the name, or "the data set" if it has none.
+func DataSet(name string) string {
+	if name == "" {
+		return "the data set"
+	}
+	return "data set " + name
+}

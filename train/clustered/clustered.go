@@ -12,6 +12,7 @@ import (
 	"strconv"
 
 	"github.com/mquine/mquine/internal/proc"
+	"github.com/mquine/mquine/internal/text"
 	"github.com/mquine/mquine/kernel"
 	"github.com/mquine/mquine/kg"
 	"github.com/mquine/mquine/model"
@@ -63,8 +64,8 @@ func New(ctx context.Context, cfg model.Config, g *kg.Graph, seed uint64, m trai
 		return nil, err
 	}
 	if n, r := g.Entities.Len(), g.Relations.Len(); cfg.Entities != n || cfg.Relations != r {
-		return nil, fmt.Errorf("a model with %d entities and %d relations cannot be fitted to data set %s, "+
-			"which has %d and %d", cfg.Entities, cfg.Relations, g.Name, n, r)
+		return nil, fmt.Errorf("a model with %d entities and %d relations cannot be fitted to %s, "+
+			"which has %d and %d", cfg.Entities, cfg.Relations, text.DataSet(g.Name), n, r)
 	}
 	if err := train.CheckParameters(cfg); err != nil {
 		return nil, err

@@ -205,12 +205,12 @@ func (r *Recipe) CheckData(g *kg.Graph) error {
 	if triples, err := g.Triples(kg.Train); err != nil {
 		return err
 	} else if len(triples) == 0 {
-		return fmt.Errorf("data set %s has no training triples", g.Name)
+		return fmt.Errorf("%s has no training triples", text.DataSet(g.Name))
 	} else if err := r.CheckPairs(len(triples)); err != nil {
 		return err
 	}
 	if r.ValidEvery > 0 && len(g.Splits[kg.Valid]) == 0 {
-		return fmt.Errorf("data set %s has no validation triples: set valid_every to 0", g.Name)
+		return fmt.Errorf("%s has no validation triples: set valid_every to 0", text.DataSet(g.Name))
 	}
 	return nil
 }

@@ -85,8 +85,8 @@ func (t Trial) Trained() int { return cmp.Or(t.StoppedAfter, t.Epochs) }
 // range has a single value after rounding. It ignores p.SameTrial and p.Fingerprint.
 func Create(dir string, g *kg.Graph, s *Space, p Plan) error {
 	if len(g.Splits[kg.Valid]) == 0 {
-		return fmt.Errorf("data set %s has no validation triples, but the search compares trials on the validation "+
-			"split: use a data set with this split (\"mquine data split\" makes one)", g.Name)
+		return fmt.Errorf("%s has no validation triples, but the search compares trials on the validation "+
+			"split: use a data set with this split (\"mquine data split\" makes one)", text.DataSet(g.Name))
 	}
 	rungs, err := rungsOf(s.fixed, p.Rungs)
 	if err != nil {
