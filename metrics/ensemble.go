@@ -15,7 +15,7 @@ import (
 
 // FitOptions holds the options of FitEnsemble.
 type FitOptions struct {
-	// Rank holds the options of the rankings. Its Sides must be nil or contain both sides.
+	// Rank holds the options of the rankings. Its Sides must be empty or contain both sides.
 	Rank rank.Options
 	// Progress, if not nil, is called after every step. The total may grow.
 	Progress func(done, total int)
@@ -43,7 +43,7 @@ func FitEnsemble(
 	if len(members) == 0 {
 		return nil, 0, errors.New("metrics: fitting weights needs members: give at least one")
 	}
-	if sides := o.Rank.Sides; sides != nil && !(slices.Contains(sides, kg.Tail) && slices.Contains(sides, kg.Head)) {
+	if sides := o.Rank.Sides; len(sides) > 0 && !(slices.Contains(sides, kg.Tail) && slices.Contains(sides, kg.Head)) {
 		return nil, 0, errors.New("metrics: fitting weights needs both sides: leave out the sides, or give both")
 	}
 	n, passes := len(members), 1

@@ -10,6 +10,7 @@
 package metrics
 
 import (
+	"cmp"
 	"math"
 	"slices"
 
@@ -73,8 +74,15 @@ type Result struct {
 }
 
 // Measure returns the metrics of the ranks on the selected sides, without an interval. ks are the
-// cut-offs of Hits@k. Every metric is undefined if a rank has no counts under the filter (ReadRanks).
+// cut-offs of Hits@k.
+//
+// Measure returns no error. If sides, f or ties is not a constant of package rank, the result is the
+// result for no ranks: N is 0, and every metric is undefined. Hits@k is undefined for k < 1. Every metric
+// is undefined if a rank has no counts under the filter (ReadRanks).
 func Measure(ranks []rank.Rank, sides rank.Sides, f rank.Filter, ties rank.Ties, ks []int) Result {
+	if cmp.Or(checkSides(sides), checkFilters([]rank.Filter{f}), checkTies([]rank.Ties{ties})) != nil {
+		return measure(nil, nil, sides, f, ties, ks)
+	}
 	return measure(ranks, allOf(ranks).on(sides), sides, f, ties, ks)
 }
 
@@ -140,6 +148,9 @@ func hits(values []float64, ks []int) Hits {
 			}
 		}
 		all[i] = HitsAt{k, ratio(float64(n), float64(len(values)))}
+		if k < 1 {
+			all[i].Share = undefined
+		}
 	}
 	return all
 }

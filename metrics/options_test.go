@@ -3,6 +3,7 @@ package metrics
 import (
 	"bytes"
 	"io"
+	"math"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -23,6 +24,8 @@ func TestOptionsAreChecked(t *testing.T) {
 		noFilter = "Filter(3) is not a filter: choose none, train or all"
 		noTies   = "Ties(4) is not a tie rule: choose optimistic, pessimistic, realistic or rounded"
 		noUnit   = "Clustering(4) is not a unit for intervals: choose triple, query, entity or relation"
+		threads  = "-1 threads: set Threads to at least 1, or to 0 for all processors"
+		sides    = "the ranks are on side tail, but Sides selects relation: select the sides of the ranks"
 		noHits   = "the cut-off 0 of Hits@k is not a rank: choose at least 1"
 	)
 	for want, o := range map[string]SummaryOptions{
@@ -32,6 +35,8 @@ func TestOptionsAreChecked(t *testing.T) {
 		noTies:   {Filters: all, Ties: []rank.Ties{4}},
 		noUnit:   {Filters: all, CIBy: 4},
 		noHits:   {Filters: all, Hits: []int{0}},
+		threads:  {Filters: all, Threads: -1},
+		sides:    {Filters: all, Sides: rank.RelationSide},
 	} {
 		_, _, err := Summarize(t.Context(), ranks, o)
 		assert.EqualError(t, err, want)
@@ -44,6 +49,8 @@ func TestOptionsAreChecked(t *testing.T) {
 		noTies:   {Ties: 4},
 		noUnit:   {CIBy: 4},
 		noHits:   {Hits: []int{0}},
+		threads:  {Threads: -1},
+		sides:    {Sides: rank.RelationSide},
 		"the cut-off 10 of Hits@k occurs twice: give it once": {Hits: []int{10, 10}},
 	} {
 		_, err := Compare(t.Context(), ranks, ranks, o)
@@ -56,6 +63,31 @@ func TestOptionsAreChecked(t *testing.T) {
 	} {
 		_, err := Limits(t.Context(), kgtest.Index(t, g), g.Splits[kg.Test], nil, o.Sides, o.Filters, o.Hits)
 		assert.EqualError(t, err, want)
+	}
+}
+
+// Measure returns undefined metrics for arguments that are not constants of package rank, and for cut-offs
+// below 1.
+func TestMeasureArguments(t *testing.T) {
+	ranks, ks := familyRanks(familyGraph()), []int{0, -4, 1, 1}
+	isNaN := func(n Number) bool { return math.IsNaN(float64(n)) }
+	for _, r := range []Result{
+		Measure(ranks, 9, rank.All, rank.Realistic, ks),
+		Measure(ranks, rank.BothSides, 9, rank.Realistic, ks),
+		Measure(ranks, rank.BothSides, rank.All, 9, ks),
+	} {
+		assert.Zero(t, r.N)
+		for _, v := range []Number{r.MRR, r.MR, r.Median, r.GMR, r.AMR, r.AMRI, r.Hits[0].Share, r.Hits[2].Share} {
+			assert.True(t, isNaN(v), "%v", r)
+		}
+	}
+	r := Measure(ranks, rank.BothSides, rank.All, rank.Realistic, ks)
+	assert.Equal(t, len(ranks), r.N)
+	assert.True(t, isNaN(r.Hits[0].Share) && isNaN(r.Hits[1].Share))
+	assert.EqualValues(t, 0.5, r.Hits[2].Share)
+	assert.Equal(t, r.Hits[2], r.Hits[3])
+	for _, r := range Hits(Measure(nil, rank.TailSide, rank.All, rank.Realistic, ks).Hits) {
+		assert.True(t, isNaN(r.Share))
 	}
 }
 
@@ -77,11 +109,12 @@ func TestFitEnsembleRefuses(t *testing.T) {
 	}
 	one := []model.Member{{Model: m}}
 	assert.EqualError(t, fit(nil, nil), "metrics: fitting weights needs members: give at least one")
-	for _, sides := range [][]kg.Side{{}, {kg.Tail}, {kg.Head}} {
+	for _, sides := range [][]kg.Side{{kg.Tail}, {kg.Head}} {
 		assert.EqualError(t, fit(one, sides),
 			"metrics: fitting weights needs both sides: leave out the sides, or give both")
 	}
 	assert.NoError(t, fit(one, []kg.Side{kg.Head, kg.Tail}))
+	assert.NoError(t, fit(one, []kg.Side{}))
 }
 
 // A table cannot list a negative number of groups. CSV and JSON ignore the options of tables.

@@ -43,7 +43,7 @@ func (o CompareOptions) check() error {
 		return fmt.Errorf("cannot list %d changed queries: choose at least 0", o.Changed)
 	}
 	return cmp.Or(checkSides(o.Sides), checkFilters([]rank.Filter{o.Filter}), checkTies([]rank.Ties{o.Ties}),
-		checkHits(o.Hits), checkClustering(o.CIBy))
+		checkHits(o.Hits), checkClustering(o.CIBy), checkThreads(o.Threads))
 }
 
 // Comparison compares the ranks of a checkpoint with the ranks of a base for the same queries.
@@ -113,7 +113,7 @@ const (
 // not depend on the number of threads.
 //
 // Compare returns an error if the queries differ in number or in their sides, if their identifiers do not
-// correspond one to one, if a rank has no counts under
+// correspond one to one, if all are on other sides than the selected ones, if a rank has no counts under
 // the filter (ReadRanks), or if the options contain a value that their comments do not allow.
 func Compare(ctx context.Context, base, other []rank.Rank, o CompareOptions) (Comparison, error) {
 	if err := o.check(); err != nil {
@@ -134,7 +134,8 @@ func Compare(ctx context.Context, base, other []rank.Rank, o CompareOptions) (Co
 		return Comparison{}, err
 	}
 	filters := []rank.Filter{o.Filter}
-	if err := cmp.Or(checkCounted(base, filters), checkCounted(other, filters)); err != nil {
+	err := cmp.Or(checkCounted(base, filters), checkCounted(other, filters), checkRanked(base, o.Sides))
+	if err != nil {
 		return Comparison{}, err
 	}
 	p := pairing{o: o, base: base, other: other, metrics: comparedMetrics(o.Hits)}

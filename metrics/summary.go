@@ -39,7 +39,7 @@ func (o SummaryOptions) ties() []rank.Ties {
 // check returns an error if Summarize cannot use the options.
 func (o SummaryOptions) check() error {
 	err := cmp.Or(checkHits(o.Hits), checkSides(o.Sides), checkFilters(o.Filters), checkTies(o.Ties),
-		checkClustering(o.CIBy))
+		checkClustering(o.CIBy), checkThreads(o.Threads))
 	if err != nil {
 		return err
 	}
@@ -58,13 +58,13 @@ func (o SummaryOptions) check() error {
 // same bits on any machine and for any number of threads. There is no interval if there are too few
 // clusters (ClusterCount).
 //
-// Summarize returns an error if the options contain a value that their comments do not allow, or if a rank
-// has no counts under one of the filters (ReadRanks).
+// Summarize returns an error if the options contain a value that their comments do not allow, if a rank has
+// no counts under one of the filters (ReadRanks), or if all ranks are on other sides.
 func Summarize(ctx context.Context, ranks []rank.Rank, o SummaryOptions) ([]Result, []Result, error) {
 	if err := o.check(); err != nil {
 		return nil, nil, err
 	}
-	if err := checkCounted(ranks, o.Filters); err != nil {
+	if err := cmp.Or(checkCounted(ranks, o.Filters), checkRanked(ranks, o.Sides)); err != nil {
 		return nil, nil, err
 	}
 	groups, names := groupsOf(ranks, o.Keys)
@@ -119,6 +119,25 @@ func checkFilters(filters []rank.Filter) error {
 		}
 	}
 	return nil
+}
+
+// checkThreads returns an error for a negative number of threads.
+func checkThreads(n int) error {
+	if n < 0 {
+		return fmt.Errorf("%d threads: set Threads to at least 1, or to 0 for all processors", n)
+	}
+	return nil
+}
+
+// checkRanked returns an error if there are ranks, but all are on other sides than the selected ones.
+func checkRanked(ranks []rank.Rank, sides rank.Sides) error {
+	if len(ranks) == 0 || slices.ContainsFunc(ranks, func(r rank.Rank) bool {
+		return slices.Contains(sides.List(), r.Side)
+	}) {
+		return nil
+	}
+	return fmt.Errorf("the ranks are on side %v, but Sides selects %v: select the sides of the ranks",
+		ranks[0].Side, sides)
 }
 
 // checkCounted returns an error if a rank has no counts under a filter.
