@@ -13,7 +13,8 @@ import (
 	"github.com/mquine/mquine/rank"
 )
 
-// Format is an output format of Report.Write and ComparisonReport.Write.
+// Format is an output format of Report.Write and ComparisonReport.Write: one of the constants below. Its
+// method String returns the word for it on the command line.
 type Format = text.Format
 
 const (

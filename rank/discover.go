@@ -71,7 +71,8 @@ type Discovered struct {
 	Triple kg.Triple
 	// Rank is the position among the unknown answers to the query, from 1.
 	Rank int
-	// Score is the reference score.
+	// Score is the reference score. Model.Score converts it to the score that Scores returns for
+	// Discovery.Side.
 	Score float64
 	// Z is the number of standard deviations by which the printed score (model.Model.Score) exceeds
 	// the mean of the query's candidates. Mean and deviation come from at most ZSample evenly

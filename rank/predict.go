@@ -16,7 +16,8 @@ import (
 type Prediction struct {
 	// Answer is an entity or, from PredictRelations, a relation.
 	Answer int32
-	// Score is the reference score; higher is more plausible.
+	// Score is the reference score; higher is more plausible. Model.Score converts it to the score that
+	// Scores returns for the side of the query or, from PredictRelations, for tails.
 	Score float64
 	// Known reports whether a split contains the triple.
 	Known bool

@@ -139,5 +139,12 @@ func Add(ranks, shard []Rank) error {
 }
 
 // OverflowError is the error of a ranking in which the reference score of a triple is infinite or
-// NaN.
+// NaN. Its fields and its methods, besides Error, are
+//
+//	Triple kg.Triple
+//	Score  float64 // the reference score
+//
+//	func (*OverflowError) Labelled(entities, relations *kg.Vocabulary) error
+//
+// Errors are of type *OverflowError. Labelled returns an error that names the triple by its labels.
 type OverflowError = engine.OverflowError

@@ -98,12 +98,16 @@ func (o Options) withDefaults() (Options, error) {
 	return o, err
 }
 
-// Engine is hardware that ranks instead of the processor.
+// Engine is hardware that ranks instead of the processor. Only packages of this module can implement it.
+// Its method String names the hardware.
 type Engine = engine.Provider
 
 // Tolerance is a distance between printed scores (model.Model.Score) up to which a candidate ties
 // with a target: |s − s*| ≤ Absolute + Relative·|s*|, where s is the candidate's score and s* the
-// target's.
+// target's. Its fields are
+//
+//	Absolute float64
+//	Relative float64
 type Tolerance = engine.Tolerance
 
 // Range holds the entities First ≤ e < Last. The zero value means all entities.

@@ -176,7 +176,17 @@ const (
 )
 
 // Option is one option of a recipe, read and written as text. Its key names it in files and, with
-// dashes instead of underscores, on the command line.
+// dashes instead of underscores, on the command line. Its fields and its most useful methods are
+//
+//	Key         string            // the name in a file
+//	Help        string            // one line that describes the option
+//	Value       Value             // with methods String, Set and Type, as pflag.Value
+//	FormerKey   string            // the key in earlier versions, or ""
+//	Synonyms    []string          // names in other tools
+//	FormerWords map[string]string // from values of earlier versions to current ones
+//
+//	func (Option) Flag() string          // the name on the command line, without leading dashes
+//	func (Option) Set(text string) error // sets the value
 type Option = setting.Setting
 
 // Options returns the options of r, in the order in which files list them. Setting an option
