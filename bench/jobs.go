@@ -135,64 +135,76 @@ func evaluations(s *suite) []Benchmark {
 			continue // it would take minutes
 		}
 		for _, j := range jobs() {
-			for _, family := range []string{"Pack", "Evaluate"} {
-				list = append(list, Benchmark{
-					Name:  j.name(family, "tier", backend.Tier),
-					Quick: j.quick() && s.best(backend),
-					run: func(ctx context.Context, b *testing.B) error {
-						return evaluate(ctx, b, s, j, backend, family == "Pack")
-					},
-				})
-			}
+			quick := j.quick() && s.best(backend)
+			list = append(list,
+				Benchmark{j.name("Pack", "tier", backend.Tier), quick,
+					func(ctx context.Context, b *testing.B) error { return pack(ctx, b, s, j, backend) }},
+				Benchmark{j.name("Evaluate", "tier", backend.Tier), quick,
+					func(ctx context.Context, b *testing.B) error { return evaluate(ctx, b, s, j, backend) }},
+			)
 		}
 	}
 	return list
 }
 
-func evaluate(ctx context.Context, b *testing.B, s *suite, j job, backend *kernel.Backend, packOnly bool) error {
+// pack measures the part of a ranking before the first query.
+func pack(ctx context.Context, b *testing.B, s *suite, j job, backend *kernel.Backend) error {
 	sub, err := s.fixtures.with(ctx, j.shape, j.model, j.dim)
 	if err != nil {
 		return err
 	}
 	m := sub.checkpoint.Model
-	triples := sub.triples
-	if packOnly {
-		triples = triples[:1]
+	var took time.Duration
+	rounds := 0
+	for b.Loop() {
+		options := rank.Options{Backend: backend, Threads: threads()}
+		ranking, err := rank.Run(ctx, m, sub.index, sub.triples[:1], options)
+		if err != nil {
+			return err
+		}
+		took += ranking.Stats.Pack
+		rounds++
 	}
+	entities, perRound := float64(m.Config().Entities), took.Seconds()/float64(rounds)
+	b.ReportMetric(1e9*perRound, "ns/op")
+	b.ReportMetric(entities/perRound, "entities/s")
+	b.ReportMetric(entities*float64(4*m.Tower(kg.Tail).Phi)/perRound/1e9, "GB/s")
+	return nil
+}
+
+// evaluate measures whole rankings.
+func evaluate(ctx context.Context, b *testing.B, s *suite, j job, backend *kernel.Backend) error {
+	sub, err := s.fixtures.with(ctx, j.shape, j.model, j.dim)
+	if err != nil {
+		return err
+	}
+	m := sub.checkpoint.Model
 	tower := m.Tower(kg.Tail)
 	peakRate := ceiling.Terms(backend, tower.Compare).Runner(threads())
 	var stats rank.Stats
-	var pack time.Duration
+	var bytes uint64
 	var peak float64
 	rounds := 0
-	before := allocated()
 	for b.Loop() {
 		b.StopTimer()
 		peak += peakRate(5 * time.Millisecond)
+		before := allocated()
 		b.StartTimer()
-		ranking, err := rank.Run(ctx, m, sub.index, triples, rank.Options{Backend: backend, Threads: threads()})
+		ranking, err := rank.Run(ctx, m, sub.index, sub.triples, rank.Options{Backend: backend, Threads: threads()})
 		if err != nil {
 			return err
 		}
 		b.StopTimer()
+		bytes += allocated() - before
 		peak += peakRate(5 * time.Millisecond)
 		b.StartTimer()
 		stats = ranking.Stats
-		pack += stats.Pack
 		rounds++
 	}
-	entities := float64(m.Config().Entities)
-	if packOnly {
-		perRound := pack.Seconds() / float64(rounds)
-		b.ReportMetric(1e9*perRound, "ns/op")
-		b.ReportMetric(entities/perRound, "entities/s")
-		b.ReportMetric(entities*float64(4*tower.Phi)/perRound/1e9, "GB/s")
-		return nil
-	}
 	seconds := b.Elapsed().Seconds() / float64(rounds)
-	terms := float64(stats.UniqueQueries) * entities * float64(tower.Terms())
+	terms := float64(stats.UniqueQueries) * float64(m.Config().Entities) * float64(tower.Terms())
 	b.ReportMetric(float64(stats.Queries)/seconds, "queries/s")
-	b.ReportMetric(float64(allocated()-before)/float64(rounds*stats.Queries), "B/query")
+	b.ReportMetric(float64(bytes)/float64(rounds*stats.Queries), "B/query")
 	b.ReportMetric(terms*tower.Compare.Flops()/seconds/1e9, "GFLOP/s")
 	b.ReportMetric(100*terms/seconds/(peak/float64(2*rounds)), "pct-peak")
 	return nil
