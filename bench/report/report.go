@@ -71,6 +71,10 @@ func Write(ctx context.Context, w io.Writer, dir string) error {
 }
 
 func read(ctx context.Context, dir string) ([]class, error) {
+	if info, err := os.Stat(dir); err == nil && !info.IsDir() {
+		return nil, fmt.Errorf("%s is a file: name the folder that contains a folder of results for each class of "+
+			"machine", dir)
+	}
 	folders, err := os.ReadDir(dir)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("cannot read results: %w", err)

@@ -280,6 +280,9 @@ func TestBenchReport(t *testing.T) {
 	assert.Equal(t, string(html), succeed(t, "bench", "report", "--results", results, "--out", "-").stdout)
 	mquine(t, "bench", "report", "--results", filepath.Join(results, "no ne")).requireSentence(t, exitFailed,
 		": run mquine bench run --results '"+filepath.Join(results, "no ne")+"'")
+	file := resultsFile(t, "")
+	mquine(t, "bench", "report", "--results", file).requireSentence(t, exitFailed,
+		file+" is a file: name the folder that contains a folder of results for each class of machine")
 }
 
 func TestBenchPair(t *testing.T) {
