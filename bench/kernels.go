@@ -84,7 +84,7 @@ func pairs(s *suite) []Benchmark {
 }
 
 // matrices measures the float64 kernels of the matrix models, on operands in the L1 cache, or in L2
-// for d = 64. GFLOP/s does not count padding.
+// if three padded matrices exceed L1. GFLOP/s does not count padding.
 func matrices(s *suite) []Benchmark {
 	var list []Benchmark
 	for _, backend := range s.backends {
@@ -118,7 +118,7 @@ func matrices(s *suite) []Benchmark {
 						o := operation{call: func() { kind.call(c, x, y, z) }, flops: kind.flops, bytes: kind.bytes}
 						if kind.limit != nil {
 							o.limits = append(o.limits, share{"pct-peak", o.flops, newLimit(*kind.limit)})
-						} else if l := s.read(ceiling.L1Cache); l != nil {
+						} else if l := s.read(ceiling.Holding(3 * 8 * n)); l != nil {
 							o.limits = append(o.limits, share{"pct-bandwidth", o.bytes, l})
 						}
 						o.measure(b)

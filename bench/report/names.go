@@ -18,7 +18,7 @@ var families = []struct {
 	about  string
 }{
 	{"Panel", true, 1, "scores a query block against panels of candidates from memory, and counts better candidates"},
-	{"Pair", true, 3, "scores a query against single rows of a table in memory"},
+	{"Pair", true, 3, "scores a query against single rows in memory, or 48 rows of codes in the L2 cache"},
 	{"MatMulFMA", true, 4, "multiplies d × d matrices in float64, with fused multiply-adds"},
 	{"MatMul", true, 4, "multiplies d × d matrices in float64, rounding products and sums separately"},
 	{"Frobenius", true, 4, "computes the norm of a combination of three d × d matrices in float64"},
@@ -41,11 +41,11 @@ var families = []struct {
 	{"Evaluate", false, 0, "ranks 500 test triples on both sides under every filter, on all threads"},
 	{"ScreenChoice", false, 0, "divides the processor time of --screen auto by the time of the fastest screen"},
 	{"Predict", false, 0, "finds the ten best answers to 32 queries, on all threads"},
-	{"TrainStep", false, 0, "runs a training step, on all threads"},
-	{"PresetStep", false, 0, "runs a training step of a preset, on all threads"},
-	{"BFloat16TrainStep", false, 0, "runs a training step with products in bfloat16"},
-	{"TileTrainStep", false, 0, "runs a training step with products in bfloat16 with AMX"},
-	{"SplitTrainStep", false, 0, "runs a training step with two bfloat16 values for each float32"},
+	{"TrainStep", false, 0, "runs training steps in rounds of 16, on all threads; times per step are of one step"},
+	{"PresetStep", false, 0, "runs training steps of a preset, as TrainStep does"},
+	{"BFloat16TrainStep", false, 0, "runs training steps with products in bfloat16"},
+	{"TileTrainStep", false, 0, "runs training steps with products in bfloat16 with AMX"},
+	{"SplitTrainStep", false, 0, "runs training steps with two bfloat16 values for each float32"},
 }
 
 // unknownFamilies returns the families of the names that families does not describe, such as those

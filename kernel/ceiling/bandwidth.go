@@ -53,6 +53,23 @@ func (l Level) Reading(threads int) int {
 	return max(size, 0) / readingRound * readingRound
 }
 
+// Holding returns the fastest level that holds the given number of bytes on one thread. If the
+// processor does not report the size of a cache that might hold them, it returns the cache, whose
+// Reading is 0.
+func Holding(bytes int) Level {
+	c := cpuid.CPU.Cache
+	return holding(bytes, c.L1D, c.L2, c.L3)
+}
+
+func holding(bytes int, caches ...int) Level {
+	for l, size := range caches {
+		if size <= 0 || bytes <= size {
+			return Level(l)
+		}
+	}
+	return Memory
+}
+
 const (
 	// readingRound is the number of bytes in a round. It is a multiple of the bytes that a round of
 	// any kernel reads. readingMost is the largest number of bytes that a kernel reads in one call.

@@ -119,6 +119,25 @@ func TestLevels(t *testing.T) {
 
 // TestRateOfNoTime checks that a rate includes the completed work even if the time is over before a
 // thread starts.
+func TestHolding(t *testing.T) {
+	const kib, mib = 1 << 10, 1 << 20
+	for _, test := range []struct {
+		bytes, l1, l2 int
+		want          Level
+	}{
+		{3 * 24 * 24 * 8, 32 * kib, mib, L1Cache},
+		{3 * 40 * 40 * 8, 32 * kib, mib, L2Cache}, // d = 38
+		{3 * 40 * 40 * 8, 48 * kib, mib, L1Cache},
+		{3 * 64 * 64 * 8, 48 * kib, mib, L2Cache},
+		{2 * mib, 32 * kib, mib, L3Cache},
+		{64 * mib, 32 * kib, mib, Memory},
+		{100, -1, -1, L1Cache},
+		{2 * mib, 32 * kib, -1, L2Cache},
+	} {
+		require.Equal(t, test.want, holding(test.bytes, test.l1, test.l2, 32*mib), test)
+	}
+}
+
 func TestRateOfNoTime(t *testing.T) {
 	kerneltest.Each(t, kernel.FeatureVNNI|kernel.FeatureAVXVNNI, func(t *testing.T, b *kernel.Backend) {
 		assert.Positive(t, Terms(b, kernel.Dot).Rate(3, 0))
