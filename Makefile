@@ -92,7 +92,7 @@ check-release: ## check the files of make release, and go install, without a net
 
 # docs/benchmarks.md explains the benchmarks.
 
-bench: build ## run all benchmarks, ten results each, and keep them for the report; takes an hour or more
+bench: build ## run all benchmarks, ten results each, and keep them for the report; takes at least 3.5 hours
 	bin/mquine bench run --count 10 --results bench/results
 
 bench-quick: build ## run the quick subset of the benchmarks, in about a minute
@@ -100,9 +100,9 @@ bench-quick: build ## run the quick subset of the benchmarks, in about a minute
 
 BENCH ?= .
 ROUNDS ?= 20
-bench-compare: build ## compare the working tree with BASE=revision, interleaved: BENCH=regexp, ROUNDS=n
+bench-compare: build ## compare the working tree with BASE=revision, interleaved: BENCH=regexp, ROUNDS=n, QUICK=1
 	@test -n "$(BASE)" || { echo "give a revision to compare with: make bench-compare BASE=main"; exit 2; }
-	bin/mquine bench pair --base '$(BASE)' --bench '$(BENCH)' --rounds $(ROUNDS)
+	bin/mquine bench pair --base '$(BASE)' --bench '$(BENCH)' --rounds $(ROUNDS) $(if $(QUICK),--quick)
 
 # The rivals are a separate module. They use the Debian packages libopenblas0-pthread, libdnnl2 and
 # python3-torch, if they are installed.

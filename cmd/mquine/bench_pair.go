@@ -43,7 +43,7 @@ After Ctrl-C, or if a benchmark fails, the command compares and writes the
 complete rounds, and then fails. The table needs at least ` + fmt.Sprint(compare.LeastRounds()) + ` of them.
 
 ` + verdictHelp,
-		Example: `  mquine bench pair --base HEAD~1 --bench Panel
+		Example: `  mquine bench pair --base HEAD~1 --bench Panel --quick
   mquine bench pair --base main --head my-branch --bench 'Evaluate/.*small'
   mquine bench pair --base main --rounds 40 --out results`,
 		Args: noArgs,
