@@ -24,7 +24,7 @@ func Negatives(
 		return nil, 0, err
 	}
 	rng := rand.New(rand.NewPCG(seed, 0x6e65676174697665)) // "negative"
-	drawn := map[kg.Query][]int32{} // the answers that are no longer free
+	drawn := map[kg.Query][]int32{}                        // the answers that are no longer free
 	draw := func(t kg.Triple) {
 		for _, side := range []kg.Side{kg.Tail, kg.Head} {
 			q, answer := t.Query(side)

@@ -180,7 +180,7 @@ const (
 //
 //	Key         string            // the name in a file
 //	Help        string            // one line that describes the option
-//	Value       Value             // with methods String, Set and Type, as pflag.Value
+//	Value       Value             // with methods String, Set, Type and Range
 //	FormerKey   string            // the key in earlier versions, or ""
 //	Synonyms    []string          // names in other tools
 //	FormerWords map[string]string // from values of earlier versions to current ones
