@@ -77,9 +77,9 @@ func (g *Graph) Triples(s Split) ([]Triple, error) {
 		text.DataSet(g.Name), s, s, g.Dir)
 }
 
-// checkIdentifiers returns an error if g is nil or lacks a vocabulary, or if a triple has an identifier that a
-// vocabulary lacks.
-func (g *Graph) checkIdentifiers() error {
+// CheckIdentifiers returns an error if g is nil or lacks a vocabulary, or if a triple of one of the splits has
+// an identifier that a vocabulary lacks.
+func (g *Graph) CheckIdentifiers(splits ...Split) error {
 	if g == nil {
 		return errors.New("the graph is nil: read one with kg.Open")
 	}
@@ -87,13 +87,13 @@ func (g *Graph) checkIdentifiers() error {
 		return fmt.Errorf("%s needs a vocabulary of entities and one of relations", text.DataSet(g.Name))
 	}
 	entities, relations := uint32(g.Entities.Len()), uint32(g.Relations.Len())
-	for s, triples := range g.Splits {
-		for i, t := range triples {
+	for _, s := range splits {
+		for i, t := range g.Splits[s] {
 			if uint32(t.Head) >= entities || uint32(t.Tail) >= entities || uint32(t.Relation) >= relations {
 				return fmt.Errorf("%s has %s and %s, but triple %d of its %v split is (%d, %d, %d): "+
 					"add the labels of all identifiers to the vocabularies", text.DataSet(g.Name),
 					text.Count(g.Entities.Len(), "entity", "entities"),
-					text.Count(g.Relations.Len(), "relation", "relations"), i, Split(s), t.Head, t.Relation, t.Tail)
+					text.Count(g.Relations.Len(), "relation", "relations"), i, s, t.Head, t.Relation, t.Tail)
 			}
 		}
 	}

@@ -27,7 +27,7 @@ type Index struct {
 // NewIndex returns its error at once and abandons the work, which may read g a little longer.
 func NewIndex(ctx context.Context, g *Graph) (*Index, error) {
 	return input.Await(ctx, func() (*Index, error) {
-		if err := g.checkIdentifiers(); err != nil {
+		if err := g.CheckIdentifiers(Train, Valid, Test); err != nil {
 			return nil, err
 		}
 		x := &Index{relations: g.Relations.Len()}

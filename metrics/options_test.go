@@ -25,7 +25,7 @@ func TestOptionsAreChecked(t *testing.T) {
 		noTies   = "Ties(4) is not a tie rule: choose optimistic, pessimistic, realistic or rounded"
 		noUnit   = "Clustering(4) is not a unit for intervals: choose triple, query, entity or relation"
 		threads  = "-1 threads: set Threads to at least 1, or to 0 for all processors"
-		sides    = "the ranks are on side tail, but Sides selects relation: select the sides of the ranks"
+		sides    = "none of the ranks is on side relation: select the sides of the ranks"
 		noHits   = "the cut-off 0 of Hits@k is not a rank: choose at least 1"
 	)
 	for want, o := range map[string]SummaryOptions{

@@ -136,8 +136,7 @@ func checkRanked(ranks []rank.Rank, sides rank.Sides) error {
 	}) {
 		return nil
 	}
-	return fmt.Errorf("the ranks are on side %v, but Sides selects %v: select the sides of the ranks",
-		ranks[0].Side, sides)
+	return fmt.Errorf("none of the ranks is on side %v: select the sides of the ranks", sides)
 }
 
 // checkCounted returns an error if a rank has no counts under a filter.

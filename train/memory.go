@@ -3,7 +3,6 @@ package train
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"iter"
 	"maps"
@@ -13,7 +12,6 @@ import (
 	"github.com/dustin/go-humanize"
 
 	"github.com/mquine/mquine/internal/proc"
-	"github.com/mquine/mquine/internal/text"
 	"github.com/mquine/mquine/kernel/linalg"
 	"github.com/mquine/mquine/kg"
 	"github.com/mquine/mquine/model"
@@ -42,7 +40,7 @@ const (
 // Memory estimates, by purpose, the memory that a run with the recipe needs in addition to the data
 // set, for a model with the given configuration. The first purpose is the parameters.
 func Memory(c *recipe.Recipe, config model.Config, g *kg.Graph, m Machine) ([]proc.Need, error) {
-	if err := checkGraph(g); err != nil {
+	if err := g.CheckIdentifiers(kg.Train); err != nil {
 		return nil, err
 	}
 	return memoryOfModel(c, config, newCensus(g), m)
@@ -56,7 +54,7 @@ func CheckMemory(g *kg.Graph, m Machine, c recipe.Recipe) error {
 
 // CheckLargest is like CheckMemory for the recipe that needs the most memory.
 func CheckLargest(ctx context.Context, g *kg.Graph, m Machine, recipes iter.Seq[recipe.Recipe]) error {
-	if err := cmp.Or(m.check(), checkGraph(g)); err != nil {
+	if err := cmp.Or(m.check(), g.CheckIdentifiers(kg.Train)); err != nil {
 		return err
 	}
 	var largest recipe.Recipe
@@ -84,27 +82,6 @@ func CheckLargest(ctx context.Context, g *kg.Graph, m Machine, recipes iter.Seq[
 	work := fmt.Sprintf("training %s, d = %d, on %s", largest.Model, largest.Dim,
 		cmp.Or(g.Name, "the data set"))
 	return proc.CheckMemory(work, advice+", or make more memory available", needs...)
-}
-
-// checkGraph returns an error if g is nil, lacks a vocabulary, or has a training triple with an identifier
-// that a vocabulary lacks. kg.NewIndex checks the other splits.
-func checkGraph(g *kg.Graph) error {
-	if g == nil {
-		return errors.New("train: the graph is nil: read one with kg.Open")
-	}
-	if g.Entities == nil || g.Relations == nil {
-		return errors.New("train: the graph needs a vocabulary of entities and one of relations")
-	}
-	entities, relations := uint32(g.Entities.Len()), uint32(g.Relations.Len())
-	for i, t := range g.Splits[kg.Train] {
-		if uint32(t.Head) >= entities || uint32(t.Tail) >= entities || uint32(t.Relation) >= relations {
-			return fmt.Errorf("train: the graph has %s and %s, but training triple %d is (%d, %d, %d): "+
-				"add the labels of all identifiers to the vocabularies",
-				text.Count(g.Entities.Len(), "entity", "entities"),
-				text.Count(g.Relations.Len(), "relation", "relations"), i, t.Head, t.Relation, t.Tail)
-		}
-	}
-	return nil
 }
 
 // census holds the sizes of a data set that determine the memory of a run.

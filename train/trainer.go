@@ -164,7 +164,7 @@ func NewTrainerFrom(
 // checkRun returns an error if the options are invalid, the machine cannot run them or the data set has
 // no training triples.
 func checkRun(c *recipe.Recipe, g *kg.Graph, m Machine) error {
-	if err := cmp.Or(c.Check(), m.check(), checkGraph(g)); err != nil {
+	if err := cmp.Or(c.Check(), m.check(), g.CheckIdentifiers(kg.Train)); err != nil {
 		return err
 	}
 	if err := c.CheckBackend(m.Backend); err != nil {

@@ -78,10 +78,10 @@ func TestUnsuitableGraphRefused(t *testing.T) {
 		assert.ErrorContains(t, err, want)
 	}
 	for _, triple := range []kg.Triple{{Tail: 5}, {Tail: -1}, {Head: 2}, {Relation: 1}} {
-		refuse(graph(kg.Train, triple), "train: the graph has 2 entities and 1 relation, but training triple 1 is (")
+		refuse(graph(kg.Train, triple), "has 2 entities and 1 relation, but triple 1 of its train split is (")
 	}
-	refuse(&kg.Graph{}, "train: the graph needs a vocabulary of entities and one of relations")
-	refuse(nil, "train: the graph is nil: read one with kg.Open")
+	refuse(&kg.Graph{}, "the data set needs a vocabulary of entities and one of relations")
+	refuse(nil, "the graph is nil: read one with kg.Open")
 	_, err = NewTrainer(t.Context(), c, graph(kg.Test, kg.Triple{Tail: 5}), m)
 	assert.ErrorContains(t, err, "triple 0 of its test split is (0, 0, 5)")
 	_, err = NewTrainerFrom(t.Context(), c, graph(kg.Train, kg.Triple{}), m, nil)

@@ -44,7 +44,7 @@ func Compare(
 	for _, name := range names(slices.Concat(base, head)) {
 		if len(bases[name]) == 0 || len(heads[name]) == 0 {
 			const tail = "results in only one of the two sets"
-			said.add(name, true, "%s has "+tail, "%s have "+tail)
+			said.add(name, true, " has "+tail, " have "+tail)
 			continue
 		}
 		unit := metric
@@ -55,8 +55,8 @@ func Compare(
 				if !has(bases[name], usual) {
 					lacking = "base"
 				}
-				format := "%s: the table compares " + unit + ", because the " + lacking + " lacks " + usual
-				said.add(name, false, format, format)
+				tail := ": the table compares " + unit + ", because the " + lacking + " lacks " + usual
+				said.add(name, false, tail, tail)
 			}
 		}
 		b, ignoredB := points(bases[name], unit)
@@ -64,26 +64,26 @@ func Compare(
 		c, ignoredC := points(controls[name], unit)
 		if n := ignoredB + ignoredH + ignoredC; n > 0 {
 			some, of := text.Plural(n, "result"), " whose "+unit+" is "+unusable(unit)
-			said.add(name, false, "%s: ignored "+some+of, "%s: ignored "+some+" each"+of)
+			said.add(name, false, ": ignored "+some+of, ": ignored "+some+" each"+of)
 		}
 		if len(b) == 0 || len(h) == 0 {
 			switch inBase, inHead := len(b)+ignoredB > 0, len(h)+ignoredH > 0; {
 			case inBase != inHead:
 				tail := unit + " in only one of the two sets"
-				said.add(name, true, "%s has "+tail, "%s have "+tail)
+				said.add(name, true, " has "+tail, " have "+tail)
 			case !inBase:
-				without.add(name, true, "%s has no "+unit, "%s have no "+unit)
+				without.add(name, true, " has no "+unit, " have no "+unit)
 			}
 			continue
 		}
 		if len(control) > 0 && len(c) == 0 {
-			said.add(name, false, "%s has no "+unit+" in the control, so its verdict does not consider noise",
-				"%s have no "+unit+" in the control, so their verdicts do not consider noise")
+			said.add(name, false, " has no "+unit+" in the control, so its verdict does not consider noise",
+				" have no "+unit+" in the control, so their verdicts do not consider noise")
 		}
 		j := Judge(b, h, c, minEffect)
 		if all := rounds(b, h, c); j.Rounds > 0 && j.Rounds < all {
-			format := fmt.Sprintf(": the change ignores %d of %d rounds, which not all sets have", all-j.Rounds, all)
-			said.add(name, false, "%s"+format, "%s"+format)
+			tail := fmt.Sprintf(": the change ignores %d of %d rounds, which not all sets have", all-j.Rounds, all)
+			said.add(name, false, tail, tail)
 		}
 		if bench.MoreIsBetter(unit) {
 			for _, s := range []*benchmath.Summary{&j.Base, &j.Head} {

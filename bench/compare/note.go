@@ -9,7 +9,7 @@ import (
 // Note says what a comparison leaves out or ignores of one or more benchmarks.
 type Note struct {
 	Benchmarks []string
-	// one and several are formats of the sentence for one benchmark and for several.
+	// one and several continue the sentence after the name of one benchmark, or after several names.
 	one, several string
 	// other says that the table does not contain the benchmarks.
 	other bool
@@ -23,21 +23,22 @@ func (n Note) Counts() bool { return len(n.Benchmarks) > few }
 
 // String returns a sentence.
 func (n Note) String() string {
-	switch {
-	case len(n.Benchmarks) == 1:
-		return fmt.Sprintf(n.one, n.Benchmarks[0])
+	switch count := len(n.Benchmarks); {
+	case count == 1:
+		return n.Benchmarks[0] + n.one
 	case !n.Counts():
-		return fmt.Sprintf(n.several, text.Join(n.Benchmarks, "and"))
+		return text.Join(n.Benchmarks, "and") + n.several
 	case n.other:
-		return fmt.Sprintf(n.several, fmt.Sprintf("%d other benchmarks", len(n.Benchmarks)))
+		return fmt.Sprintf("%d other benchmarks", count) + n.several
+	default:
+		return fmt.Sprintf("%d benchmarks", count) + n.several
 	}
-	return fmt.Sprintf(n.several, fmt.Sprintf("%d benchmarks", len(n.Benchmarks)))
 }
 
 // noteList collects notes. It joins notes about different benchmarks that say the same.
 type noteList []Note
 
-// add adds a note about a benchmark. The format one has the form "%s has …", and several "%s have …".
+// add adds a note about a benchmark. one and several continue the sentence after one name, or after several.
 func (list *noteList) add(benchmark string, other bool, one, several string) {
 	for i := range *list {
 		if n := &(*list)[i]; n.one == one && n.several == several {

@@ -292,6 +292,8 @@ func TestCompareMetrics(t *testing.T) {
 	assert.Equal(t, Slower, rows[1].Verdict)
 	rows, notes = Compare(base, head, nil, "queries/s", DefaultMinEffect)
 	assert.Contains(t, sentences(notes), "Kernel has no queries/s")
+	_, notes = Compare(base, head, nil, "%idle", DefaultMinEffect)
+	assert.Contains(t, sentences(notes), "Kernel and Job have no %idle")
 	require.Len(t, rows, 1)
 	assert.Equal(t, Slower, rows[0].Verdict)
 	assert.InDelta(t, 2, rows[0].Ratio.Center, 1e-9)

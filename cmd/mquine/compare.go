@@ -507,8 +507,8 @@ func fewestCandidates(ranks []rank.Rank, f rank.Filter) (n int) {
 	return n
 }
 
-// checkRestricted returns an error if a query has too many other candidates in a ranks file with restricted
-// candidates. The file of a program that leaves out the target looks like that.
+// checkRestricted returns an error if the better and equal candidates of a query are as many as all, so none is
+// left for the target. A program that does not count the target writes such lines for targets that rank last.
 func checkRestricted(path string, ranks []rank.Rank, f rank.Filter) error {
 	for i := range ranks {
 		better, equal, all := ranks[i].Better[f], ranks[i].Equal[f], ranks[i].Candidates[f]

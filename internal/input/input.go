@@ -194,7 +194,11 @@ func ReadFile(ctx context.Context, path string) ([]byte, error) {
 		return nil, err
 	}
 	defer r.Close()
-	return ReadAll(r)
+	contents, err := ReadAll(r)
+	if err == errTooLarge {
+		err = &fs.PathError{Op: "read", Path: path, Err: err}
+	}
+	return contents, err
 }
 
 // ReadAll is like io.ReadAll, but more than 256 MiB is an error.

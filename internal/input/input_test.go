@@ -63,6 +63,9 @@ func TestOpenAndReadFile(t *testing.T) {
 	assert.ErrorIs(t, err, os.ErrNotExist)
 	_, err = ReadFile(t.Context(), filepath.Dir(path))
 	assert.EqualError(t, err, "read "+filepath.Dir(path)+": it is a folder, not a file")
+	require.NoError(t, os.Truncate(path, 256<<20+1))
+	_, err = ReadFile(t.Context(), path)
+	assert.EqualError(t, err, "read "+path+": it has more than 256 MiB: check that it is the right file")
 }
 
 func TestCancelledBeforehand(t *testing.T) {

@@ -117,8 +117,8 @@ func TestLevels(t *testing.T) {
 	assert.Equal(t, "dram", Memory.String())
 }
 
-// TestRateOfNoTime checks that a rate includes the completed work even if the time is over before a
-// thread starts.
+// TestHolding checks that Holding returns the fastest level that holds the bytes, or the first of unknown
+// size before it.
 func TestHolding(t *testing.T) {
 	const kib, mib = 1 << 10, 1 << 20
 	for _, test := range []struct {
@@ -138,6 +138,8 @@ func TestHolding(t *testing.T) {
 	}
 }
 
+// TestRateOfNoTime checks that a rate includes the completed work even if the time is over before a
+// thread starts.
 func TestRateOfNoTime(t *testing.T) {
 	kerneltest.Each(t, kernel.FeatureVNNI|kernel.FeatureAVXVNNI, func(t *testing.T, b *kernel.Backend) {
 		assert.Positive(t, Terms(b, kernel.Dot).Rate(3, 0))

@@ -120,12 +120,14 @@ func halfWay() filling {
 	}}
 }
 
-var fillings = []filling{
-	normal(1), normal(1e-3), normal(1e5), normal(1e-22), halfWay(),
-	{"integers of all scales", 1, func(rng *rand.Rand, column int) float64 {
-		return math.Ldexp(float64(rng.IntN(1<<10)-1<<9), column*7%31-20)
-	}},
-	{"one sign and size", 1, func(rng *rand.Rand, _ int) float64 { return 0.3 * (1 + 1e-6*rng.NormFloat64()) }},
+func fillings() []filling {
+	return []filling{
+		normal(1), normal(1e-3), normal(1e5), normal(1e-22), halfWay(),
+		{"integers of all scales", 1, func(rng *rand.Rand, column int) float64 {
+			return math.Ldexp(float64(rng.IntN(1<<10)-1<<9), column*7%31-20)
+		}},
+		{"one sign and size", 1, func(rng *rand.Rand, _ int) float64 { return 0.3 * (1 + 1e-6*rng.NormFloat64()) }},
+	}
 }
 
 // model returns a model with parameters drawn by f, and descriptions of the parameters.
@@ -160,7 +162,7 @@ func (s Subject) model(t testing.TB, d int, f filling) (model.Model, []model.Par
 // each calls the function check with a model of every dimension and filling.
 func (s Subject) each(t *testing.T, check func(m model.Model, f filling, name string)) {
 	for _, d := range s.dims() {
-		for _, f := range fillings {
+		for _, f := range fillings() {
 			m, _ := s.model(t, d, f)
 			check(m, f, fmt.Sprintf("d = %d, %s", d, f.name))
 		}
@@ -200,7 +202,7 @@ func (s Subject) reference(t *testing.T, b *kernel.Backend) {
 			different = different || scores[kg.Tail] != scores[kg.Head]
 		}
 		// In groups of one coordinate, the reflections of HousE do not depend on the relation.
-		if sided && f.name == fillings[0].name && m.Config().Dim > 1 {
+		if sided && f.name == normal(1).name && m.Config().Dim > 1 {
 			assert.True(t, different, "%s: the model is declared as sided, but its sides have equal scores", name)
 		}
 	})
@@ -269,7 +271,7 @@ func checkScore(score func(reference float64) float64, references []float64, mar
 // changes it by rounding errors at most.
 func (s Subject) constraints(t *testing.T) {
 	for _, d := range s.dims() {
-		for _, f := range fillings {
+		for _, f := range fillings() {
 			m, parameters := s.model(t, d, f)
 			for i, p := range parameters {
 				row := slices.Clone(m.Tensors()[i][:p.Width()])
@@ -370,7 +372,7 @@ func (s Subject) slack(t *testing.T, b *kernel.Backend) {
 // dependence checks that φ depends on the side and the relation if and only if the tower declares
 // it.
 func (s Subject) dependence(t *testing.T, b *kernel.Backend) {
-	m, _ := s.model(t, s.dims()[len(s.dims())-1], fillings[0])
+	m, _ := s.model(t, s.dims()[len(s.dims())-1], normal(1))
 	Shared(t, m, b)
 	if m.Tower(kg.Tail) != m.Tower(kg.Head) {
 		return // rankings always prepare candidates for each side
@@ -439,7 +441,7 @@ func bits(x []float32) (all []uint32) {
 // rows.
 func (s Subject) batches(t *testing.T, b *kernel.Backend) {
 	for _, d := range s.dims() {
-		m, _ := s.model(t, d, fillings[0])
+		m, _ := s.model(t, d, normal(1))
 		var batch []int32
 		for _, e := range rand.New(rand.NewPCG(uint64(d), 3)).Perm(entities)[:17] {
 			batch = append(batch, int32(e))
@@ -472,7 +474,7 @@ func (s Subject) batches(t *testing.T, b *kernel.Backend) {
 // identity checks that SameEntity returns true if and only if all parameters of two entities are
 // equal, and that equal entities have equal φ and scores as candidates.
 func (s Subject) identity(t *testing.T, b *kernel.Backend) {
-	m, parameters := s.model(t, 3, fillings[0])
+	m, parameters := s.model(t, 3, normal(1))
 	const a, z = 2, entities - 1
 	type pair struct {
 		name string
@@ -513,7 +515,7 @@ func (s Subject) identity(t *testing.T, b *kernel.Backend) {
 
 // allocations checks that workers do not allocate after their first calls.
 func (s Subject) allocations(t *testing.T, b *kernel.Backend) {
-	m, _ := s.model(t, 9, fillings[0])
+	m, _ := s.model(t, 9, normal(1))
 	w := m.NewWorker(b)
 	batch := []int32{4, 1, 3}
 	slacks, sizes := make([]model.Slack, len(batch)), make([]float64, len(batch))
@@ -533,7 +535,7 @@ func (s Subject) allocations(t *testing.T, b *kernel.Backend) {
 // sizes checks that New rejects tensors of wrong sizes, and that Check rejects invalid
 // configurations.
 func (s Subject) sizes(t *testing.T) {
-	m, _ := s.model(t, 3, fillings[0])
+	m, _ := s.model(t, 3, normal(1))
 	c := m.Config()
 	_, err := s.Spec.New(c, m.Tensors()[1:])
 	assert.ErrorContains(t, err, "tensors, not")
@@ -583,7 +585,7 @@ func (s Subject) initial(t *testing.T) {
 // checkpoint checks that a checkpoint preserves parameters and hyper-parameters, and that Save
 // rejects NaN in every tensor.
 func (s Subject) checkpoint(t *testing.T) {
-	m, parameters := s.model(t, 4, fillings[0])
+	m, parameters := s.model(t, 4, normal(1))
 	v := vocabularies(m.Config())
 	save := func(dir string) error {
 		return checkpoint.Save(t.Context(), dir, m, v[0], v[1], map[string]string{"dataset": "toy"})

@@ -83,7 +83,7 @@ func (s Subject) gradients(t *testing.T, b *kernel.Backend) {
 
 // trainingAllocations checks that a training worker does not allocate.
 func (s Subject) trainingAllocations(t *testing.T, b *kernel.Backend) {
-	m, parameters := s.model(t, 9, fillings[0])
+	m, parameters := s.model(t, 9, normal(1))
 	trainable, ok := m.(model.Trainable)
 	if _, network := m.(model.Network); !ok || network {
 		return

@@ -62,7 +62,8 @@ func newPenaltyCheck(m model.Trainable, parameters []model.Parameter, b *kernel.
 func (c penaltyCheck) entity(t *testing.T, w model.TrainingWorker, name string) {
 	width := c.parameters[0].Width()
 	term := func(weight float64) float64 { return w.EntityPenalty(make([]float32, width), penalisedEntity, weight) }
-	w.EntityPenalty(c.tensors[0][penalisedEntity*width:][:width], penalisedEntity, penaltyWeight)
+	row := c.tensors[0][penalisedEntity*width:][:width]
+	added(row, func() { w.EntityPenalty(row, penalisedEntity, penaltyWeight) })
 	c.check(t, term, name+", the term of an entity")
 }
 
@@ -72,9 +73,20 @@ func (c penaltyCheck) relation(t *testing.T, w model.TrainingWorker, name string
 		return w.RelationPenalty(make([]float32, width), penalisedRelation, weight)
 	}
 	gradient := make([]float32, width)
-	w.RelationPenalty(gradient, penalisedRelation, penaltyWeight)
+	added(gradient, func() { w.RelationPenalty(gradient, penalisedRelation, penaltyWeight) })
 	c.add(gradient, penalisedRelation)
 	c.check(t, term, name+", the term of a relation")
+}
+
+// added sets a gradient to what a function adds to it.
+func added(gradient []float32, add func()) {
+	for i := range gradient {
+		gradient[i] = 1
+	}
+	add()
+	for i := range gradient {
+		gradient[i]--
+	}
 }
 
 // query returns the term of a query.
