@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"fmt"
 	"math"
 	"os"
@@ -294,9 +295,10 @@ func TestDiscoverState(t *testing.T) {
 		interrupted := discoverWith(canceled, state, search...).status == exitInterrupted
 		stop()
 		cancel()
-		if interrupted {
-			_, err := os.Stat(filepath.Join(state, "part-000000.tsv"))
-			done = err == nil
+		if contents, err := os.ReadFile(filepath.Join(state, "state.json")); interrupted && err == nil {
+			var saved struct{ Queries int }
+			require.NoError(t, json.Unmarshal(contents, &saved))
+			done = saved.Queries == 65536
 		}
 		if !done {
 			require.NoError(t, os.RemoveAll(state))
