@@ -10,7 +10,7 @@ import (
 //
 //   - Ceilings run for a fixed time, so Headline returns their rate.
 //   - Kernels on one thread report processor time. Headline returns their share of the ceiling, or the
-//     processor time if there is no share.
+//     processor time of those without a share.
 //   - For training steps, it likewise returns the share of the ceiling in processor time, or the
 //     processor time of a step.
 //   - For other benchmarks, it returns wall-clock time. The share that Evaluate reports is also one of

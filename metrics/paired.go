@@ -113,7 +113,7 @@ const (
 // not depend on the number of threads.
 //
 // Compare returns an error if the queries differ in number or in their sides, if their identifiers do not
-// correspond one to one, if all are on other sides than the selected ones, if a rank has no counts under
+// correspond one to one, if no rank is on a selected side, if a rank has no counts under
 // the filter (ReadRanks), or if the options contain a value that their comments do not allow.
 func Compare(ctx context.Context, base, other []rank.Rank, o CompareOptions) (Comparison, error) {
 	if err := o.check(); err != nil {

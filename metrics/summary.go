@@ -59,7 +59,7 @@ func (o SummaryOptions) check() error {
 // clusters (ClusterCount).
 //
 // Summarize returns an error if the options contain a value that their comments do not allow, if a rank has
-// no counts under one of the filters (ReadRanks), or if all ranks are on other sides.
+// no counts under one of the filters (ReadRanks), or if none is on a selected side.
 func Summarize(ctx context.Context, ranks []rank.Rank, o SummaryOptions) ([]Result, []Result, error) {
 	if err := o.check(); err != nil {
 		return nil, nil, err

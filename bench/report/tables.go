@@ -22,7 +22,7 @@ type line struct {
 // cell is a tier's result.
 type cell struct {
 	Known bool
-	Main  string  // the processor time of a training step, or the rate, or the time if there is no rate
+	Main  string  // the processor time of a training step, otherwise the rate or, without one, the time
 	Share float64 // percent of the limit, or 0
 	Of    string  // the limit
 	Times string  // speed relative to the tier generic

@@ -248,7 +248,8 @@ func TestBenchRunEnds(t *testing.T) {
 		require.Len(t, files, 1, test.err)
 		text, err := os.ReadFile(files[0])
 		require.NoError(t, err)
-		assert.Regexp(t, `\nBenchmarkMatMul.*\n# incomplete: the run ended at MatMul/\S+ after 1 of 3 results\n$`, string(text))
+		const end = `\nBenchmarkMatMul.*\n# incomplete: the run ended at MatMul/\S+ after 1 of 3 results\n$`
+		assert.Regexp(t, end, string(text))
 		kept, err := bench.ReadResults(t.Context(), files[0])
 		require.NoError(t, err)
 		assert.Len(t, kept, 1)
