@@ -98,7 +98,7 @@ fetching:
 	PREFETCHT1   (DI)
 	ADDQ         R8, DI
 	VMOVUPS      (R11), Z8
-	VBROADCASTSS (AX), Z9
+	VPBROADCASTD (AX), Z9
 
 	// VDPBF16PS Z9, Z8, Z0
 	BYTE         $0x62
@@ -107,7 +107,7 @@ fetching:
 	BYTE         $0x48
 	BYTE         $0x52
 	BYTE         $0xc1
-	VBROADCASTSS 4(AX), Z9
+	VPBROADCASTD 4(AX), Z9
 
 	// VDPBF16PS Z9, Z8, Z1
 	BYTE         $0x62
@@ -116,7 +116,7 @@ fetching:
 	BYTE         $0x48
 	BYTE         $0x52
 	BYTE         $0xc9
-	VBROADCASTSS 8(AX), Z9
+	VPBROADCASTD 8(AX), Z9
 
 	// VDPBF16PS Z9, Z8, Z2
 	BYTE         $0x62
@@ -125,7 +125,7 @@ fetching:
 	BYTE         $0x48
 	BYTE         $0x52
 	BYTE         $0xd1
-	VBROADCASTSS 12(AX), Z9
+	VPBROADCASTD 12(AX), Z9
 
 	// VDPBF16PS Z9, Z8, Z3
 	BYTE         $0x62
@@ -134,7 +134,7 @@ fetching:
 	BYTE         $0x48
 	BYTE         $0x52
 	BYTE         $0xd9
-	VBROADCASTSS 16(AX), Z9
+	VPBROADCASTD 16(AX), Z9
 
 	// VDPBF16PS Z9, Z8, Z4
 	BYTE         $0x62
@@ -143,7 +143,7 @@ fetching:
 	BYTE         $0x48
 	BYTE         $0x52
 	BYTE         $0xe1
-	VBROADCASTSS 20(AX), Z9
+	VPBROADCASTD 20(AX), Z9
 
 	// VDPBF16PS Z9, Z8, Z5
 	BYTE         $0x62
@@ -152,7 +152,7 @@ fetching:
 	BYTE         $0x48
 	BYTE         $0x52
 	BYTE         $0xe9
-	VBROADCASTSS 24(AX), Z9
+	VPBROADCASTD 24(AX), Z9
 
 	// VDPBF16PS Z9, Z8, Z6
 	BYTE         $0x62
@@ -161,7 +161,7 @@ fetching:
 	BYTE         $0x48
 	BYTE         $0x52
 	BYTE         $0xf1
-	VBROADCASTSS 28(AX), Z9
+	VPBROADCASTD 28(AX), Z9
 
 	// VDPBF16PS Z9, Z8, Z7
 	BYTE         $0x62
@@ -171,7 +171,7 @@ fetching:
 	BYTE         $0x52
 	BYTE         $0xf9
 	VMOVUPS      192(R11), Z8
-	VBROADCASTSS 32(AX), Z9
+	VPBROADCASTD 32(AX), Z9
 
 	// VDPBF16PS Z9, Z8, Z0
 	BYTE         $0x62
@@ -180,7 +180,7 @@ fetching:
 	BYTE         $0x48
 	BYTE         $0x52
 	BYTE         $0xc1
-	VBROADCASTSS 36(AX), Z9
+	VPBROADCASTD 36(AX), Z9
 
 	// VDPBF16PS Z9, Z8, Z1
 	BYTE         $0x62
@@ -189,7 +189,7 @@ fetching:
 	BYTE         $0x48
 	BYTE         $0x52
 	BYTE         $0xc9
-	VBROADCASTSS 40(AX), Z9
+	VPBROADCASTD 40(AX), Z9
 
 	// VDPBF16PS Z9, Z8, Z2
 	BYTE         $0x62
@@ -198,7 +198,7 @@ fetching:
 	BYTE         $0x48
 	BYTE         $0x52
 	BYTE         $0xd1
-	VBROADCASTSS 44(AX), Z9
+	VPBROADCASTD 44(AX), Z9
 
 	// VDPBF16PS Z9, Z8, Z3
 	BYTE         $0x62
@@ -207,7 +207,7 @@ fetching:
 	BYTE         $0x48
 	BYTE         $0x52
 	BYTE         $0xd9
-	VBROADCASTSS 48(AX), Z9
+	VPBROADCASTD 48(AX), Z9
 
 	// VDPBF16PS Z9, Z8, Z4
 	BYTE         $0x62
@@ -216,7 +216,7 @@ fetching:
 	BYTE         $0x48
 	BYTE         $0x52
 	BYTE         $0xe1
-	VBROADCASTSS 52(AX), Z9
+	VPBROADCASTD 52(AX), Z9
 
 	// VDPBF16PS Z9, Z8, Z5
 	BYTE         $0x62
@@ -225,7 +225,7 @@ fetching:
 	BYTE         $0x48
 	BYTE         $0x52
 	BYTE         $0xe9
-	VBROADCASTSS 56(AX), Z9
+	VPBROADCASTD 56(AX), Z9
 
 	// VDPBF16PS Z9, Z8, Z6
 	BYTE         $0x62
@@ -234,7 +234,7 @@ fetching:
 	BYTE         $0x48
 	BYTE         $0x52
 	BYTE         $0xf1
-	VBROADCASTSS 60(AX), Z9
+	VPBROADCASTD 60(AX), Z9
 
 	// VDPBF16PS Z9, Z8, Z7
 	BYTE         $0x62
@@ -244,7 +244,7 @@ fetching:
 	BYTE         $0x52
 	BYTE         $0xf9
 	VMOVUPS      384(R11), Z8
-	VBROADCASTSS 64(AX), Z9
+	VPBROADCASTD 64(AX), Z9
 
 	// VDPBF16PS Z9, Z8, Z0
 	BYTE         $0x62
@@ -253,7 +253,7 @@ fetching:
 	BYTE         $0x48
 	BYTE         $0x52
 	BYTE         $0xc1
-	VBROADCASTSS 68(AX), Z9
+	VPBROADCASTD 68(AX), Z9
 
 	// VDPBF16PS Z9, Z8, Z1
 	BYTE         $0x62
@@ -262,7 +262,7 @@ fetching:
 	BYTE         $0x48
 	BYTE         $0x52
 	BYTE         $0xc9
-	VBROADCASTSS 72(AX), Z9
+	VPBROADCASTD 72(AX), Z9
 
 	// VDPBF16PS Z9, Z8, Z2
 	BYTE         $0x62
@@ -271,7 +271,7 @@ fetching:
 	BYTE         $0x48
 	BYTE         $0x52
 	BYTE         $0xd1
-	VBROADCASTSS 76(AX), Z9
+	VPBROADCASTD 76(AX), Z9
 
 	// VDPBF16PS Z9, Z8, Z3
 	BYTE         $0x62
@@ -280,7 +280,7 @@ fetching:
 	BYTE         $0x48
 	BYTE         $0x52
 	BYTE         $0xd9
-	VBROADCASTSS 80(AX), Z9
+	VPBROADCASTD 80(AX), Z9
 
 	// VDPBF16PS Z9, Z8, Z4
 	BYTE         $0x62
@@ -289,7 +289,7 @@ fetching:
 	BYTE         $0x48
 	BYTE         $0x52
 	BYTE         $0xe1
-	VBROADCASTSS 84(AX), Z9
+	VPBROADCASTD 84(AX), Z9
 
 	// VDPBF16PS Z9, Z8, Z5
 	BYTE         $0x62
@@ -298,7 +298,7 @@ fetching:
 	BYTE         $0x48
 	BYTE         $0x52
 	BYTE         $0xe9
-	VBROADCASTSS 88(AX), Z9
+	VPBROADCASTD 88(AX), Z9
 
 	// VDPBF16PS Z9, Z8, Z6
 	BYTE         $0x62
@@ -307,7 +307,7 @@ fetching:
 	BYTE         $0x48
 	BYTE         $0x52
 	BYTE         $0xf1
-	VBROADCASTSS 92(AX), Z9
+	VPBROADCASTD 92(AX), Z9
 
 	// VDPBF16PS Z9, Z8, Z7
 	BYTE         $0x62
@@ -317,7 +317,7 @@ fetching:
 	BYTE         $0x52
 	BYTE         $0xf9
 	VMOVUPS      576(R11), Z8
-	VBROADCASTSS 96(AX), Z9
+	VPBROADCASTD 96(AX), Z9
 
 	// VDPBF16PS Z9, Z8, Z0
 	BYTE         $0x62
@@ -326,7 +326,7 @@ fetching:
 	BYTE         $0x48
 	BYTE         $0x52
 	BYTE         $0xc1
-	VBROADCASTSS 100(AX), Z9
+	VPBROADCASTD 100(AX), Z9
 
 	// VDPBF16PS Z9, Z8, Z1
 	BYTE         $0x62
@@ -335,7 +335,7 @@ fetching:
 	BYTE         $0x48
 	BYTE         $0x52
 	BYTE         $0xc9
-	VBROADCASTSS 104(AX), Z9
+	VPBROADCASTD 104(AX), Z9
 
 	// VDPBF16PS Z9, Z8, Z2
 	BYTE         $0x62
@@ -344,7 +344,7 @@ fetching:
 	BYTE         $0x48
 	BYTE         $0x52
 	BYTE         $0xd1
-	VBROADCASTSS 108(AX), Z9
+	VPBROADCASTD 108(AX), Z9
 
 	// VDPBF16PS Z9, Z8, Z3
 	BYTE         $0x62
@@ -353,7 +353,7 @@ fetching:
 	BYTE         $0x48
 	BYTE         $0x52
 	BYTE         $0xd9
-	VBROADCASTSS 112(AX), Z9
+	VPBROADCASTD 112(AX), Z9
 
 	// VDPBF16PS Z9, Z8, Z4
 	BYTE         $0x62
@@ -362,7 +362,7 @@ fetching:
 	BYTE         $0x48
 	BYTE         $0x52
 	BYTE         $0xe1
-	VBROADCASTSS 116(AX), Z9
+	VPBROADCASTD 116(AX), Z9
 
 	// VDPBF16PS Z9, Z8, Z5
 	BYTE         $0x62
@@ -371,7 +371,7 @@ fetching:
 	BYTE         $0x48
 	BYTE         $0x52
 	BYTE         $0xe9
-	VBROADCASTSS 120(AX), Z9
+	VPBROADCASTD 120(AX), Z9
 
 	// VDPBF16PS Z9, Z8, Z6
 	BYTE         $0x62
@@ -380,7 +380,7 @@ fetching:
 	BYTE         $0x48
 	BYTE         $0x52
 	BYTE         $0xf1
-	VBROADCASTSS 124(AX), Z9
+	VPBROADCASTD 124(AX), Z9
 
 	// VDPBF16PS Z9, Z8, Z7
 	BYTE $0x62
@@ -400,7 +400,7 @@ terms:
 	PREFETCHT1   (DI)
 	ADDQ         R8, DI
 	VMOVUPS      (R11), Z8
-	VBROADCASTSS (AX), Z9
+	VPBROADCASTD (AX), Z9
 
 	// VDPBF16PS Z9, Z8, Z0
 	BYTE         $0x62
@@ -409,7 +409,7 @@ terms:
 	BYTE         $0x48
 	BYTE         $0x52
 	BYTE         $0xc1
-	VBROADCASTSS 4(AX), Z9
+	VPBROADCASTD 4(AX), Z9
 
 	// VDPBF16PS Z9, Z8, Z1
 	BYTE         $0x62
@@ -418,7 +418,7 @@ terms:
 	BYTE         $0x48
 	BYTE         $0x52
 	BYTE         $0xc9
-	VBROADCASTSS 8(AX), Z9
+	VPBROADCASTD 8(AX), Z9
 
 	// VDPBF16PS Z9, Z8, Z2
 	BYTE         $0x62
@@ -427,7 +427,7 @@ terms:
 	BYTE         $0x48
 	BYTE         $0x52
 	BYTE         $0xd1
-	VBROADCASTSS 12(AX), Z9
+	VPBROADCASTD 12(AX), Z9
 
 	// VDPBF16PS Z9, Z8, Z3
 	BYTE         $0x62
@@ -436,7 +436,7 @@ terms:
 	BYTE         $0x48
 	BYTE         $0x52
 	BYTE         $0xd9
-	VBROADCASTSS 16(AX), Z9
+	VPBROADCASTD 16(AX), Z9
 
 	// VDPBF16PS Z9, Z8, Z4
 	BYTE         $0x62
@@ -445,7 +445,7 @@ terms:
 	BYTE         $0x48
 	BYTE         $0x52
 	BYTE         $0xe1
-	VBROADCASTSS 20(AX), Z9
+	VPBROADCASTD 20(AX), Z9
 
 	// VDPBF16PS Z9, Z8, Z5
 	BYTE         $0x62
@@ -454,7 +454,7 @@ terms:
 	BYTE         $0x48
 	BYTE         $0x52
 	BYTE         $0xe9
-	VBROADCASTSS 24(AX), Z9
+	VPBROADCASTD 24(AX), Z9
 
 	// VDPBF16PS Z9, Z8, Z6
 	BYTE         $0x62
@@ -463,7 +463,7 @@ terms:
 	BYTE         $0x48
 	BYTE         $0x52
 	BYTE         $0xf1
-	VBROADCASTSS 28(AX), Z9
+	VPBROADCASTD 28(AX), Z9
 
 	// VDPBF16PS Z9, Z8, Z7
 	BYTE         $0x62
@@ -473,7 +473,7 @@ terms:
 	BYTE         $0x52
 	BYTE         $0xf9
 	VMOVUPS      192(R11), Z8
-	VBROADCASTSS 32(AX), Z9
+	VPBROADCASTD 32(AX), Z9
 
 	// VDPBF16PS Z9, Z8, Z0
 	BYTE         $0x62
@@ -482,7 +482,7 @@ terms:
 	BYTE         $0x48
 	BYTE         $0x52
 	BYTE         $0xc1
-	VBROADCASTSS 36(AX), Z9
+	VPBROADCASTD 36(AX), Z9
 
 	// VDPBF16PS Z9, Z8, Z1
 	BYTE         $0x62
@@ -491,7 +491,7 @@ terms:
 	BYTE         $0x48
 	BYTE         $0x52
 	BYTE         $0xc9
-	VBROADCASTSS 40(AX), Z9
+	VPBROADCASTD 40(AX), Z9
 
 	// VDPBF16PS Z9, Z8, Z2
 	BYTE         $0x62
@@ -500,7 +500,7 @@ terms:
 	BYTE         $0x48
 	BYTE         $0x52
 	BYTE         $0xd1
-	VBROADCASTSS 44(AX), Z9
+	VPBROADCASTD 44(AX), Z9
 
 	// VDPBF16PS Z9, Z8, Z3
 	BYTE         $0x62
@@ -509,7 +509,7 @@ terms:
 	BYTE         $0x48
 	BYTE         $0x52
 	BYTE         $0xd9
-	VBROADCASTSS 48(AX), Z9
+	VPBROADCASTD 48(AX), Z9
 
 	// VDPBF16PS Z9, Z8, Z4
 	BYTE         $0x62
@@ -518,7 +518,7 @@ terms:
 	BYTE         $0x48
 	BYTE         $0x52
 	BYTE         $0xe1
-	VBROADCASTSS 52(AX), Z9
+	VPBROADCASTD 52(AX), Z9
 
 	// VDPBF16PS Z9, Z8, Z5
 	BYTE         $0x62
@@ -527,7 +527,7 @@ terms:
 	BYTE         $0x48
 	BYTE         $0x52
 	BYTE         $0xe9
-	VBROADCASTSS 56(AX), Z9
+	VPBROADCASTD 56(AX), Z9
 
 	// VDPBF16PS Z9, Z8, Z6
 	BYTE         $0x62
@@ -536,7 +536,7 @@ terms:
 	BYTE         $0x48
 	BYTE         $0x52
 	BYTE         $0xf1
-	VBROADCASTSS 60(AX), Z9
+	VPBROADCASTD 60(AX), Z9
 
 	// VDPBF16PS Z9, Z8, Z7
 	BYTE         $0x62
@@ -546,7 +546,7 @@ terms:
 	BYTE         $0x52
 	BYTE         $0xf9
 	VMOVUPS      384(R11), Z8
-	VBROADCASTSS 64(AX), Z9
+	VPBROADCASTD 64(AX), Z9
 
 	// VDPBF16PS Z9, Z8, Z0
 	BYTE         $0x62
@@ -555,7 +555,7 @@ terms:
 	BYTE         $0x48
 	BYTE         $0x52
 	BYTE         $0xc1
-	VBROADCASTSS 68(AX), Z9
+	VPBROADCASTD 68(AX), Z9
 
 	// VDPBF16PS Z9, Z8, Z1
 	BYTE         $0x62
@@ -564,7 +564,7 @@ terms:
 	BYTE         $0x48
 	BYTE         $0x52
 	BYTE         $0xc9
-	VBROADCASTSS 72(AX), Z9
+	VPBROADCASTD 72(AX), Z9
 
 	// VDPBF16PS Z9, Z8, Z2
 	BYTE         $0x62
@@ -573,7 +573,7 @@ terms:
 	BYTE         $0x48
 	BYTE         $0x52
 	BYTE         $0xd1
-	VBROADCASTSS 76(AX), Z9
+	VPBROADCASTD 76(AX), Z9
 
 	// VDPBF16PS Z9, Z8, Z3
 	BYTE         $0x62
@@ -582,7 +582,7 @@ terms:
 	BYTE         $0x48
 	BYTE         $0x52
 	BYTE         $0xd9
-	VBROADCASTSS 80(AX), Z9
+	VPBROADCASTD 80(AX), Z9
 
 	// VDPBF16PS Z9, Z8, Z4
 	BYTE         $0x62
@@ -591,7 +591,7 @@ terms:
 	BYTE         $0x48
 	BYTE         $0x52
 	BYTE         $0xe1
-	VBROADCASTSS 84(AX), Z9
+	VPBROADCASTD 84(AX), Z9
 
 	// VDPBF16PS Z9, Z8, Z5
 	BYTE         $0x62
@@ -600,7 +600,7 @@ terms:
 	BYTE         $0x48
 	BYTE         $0x52
 	BYTE         $0xe9
-	VBROADCASTSS 88(AX), Z9
+	VPBROADCASTD 88(AX), Z9
 
 	// VDPBF16PS Z9, Z8, Z6
 	BYTE         $0x62
@@ -609,7 +609,7 @@ terms:
 	BYTE         $0x48
 	BYTE         $0x52
 	BYTE         $0xf1
-	VBROADCASTSS 92(AX), Z9
+	VPBROADCASTD 92(AX), Z9
 
 	// VDPBF16PS Z9, Z8, Z7
 	BYTE         $0x62
@@ -619,7 +619,7 @@ terms:
 	BYTE         $0x52
 	BYTE         $0xf9
 	VMOVUPS      576(R11), Z8
-	VBROADCASTSS 96(AX), Z9
+	VPBROADCASTD 96(AX), Z9
 
 	// VDPBF16PS Z9, Z8, Z0
 	BYTE         $0x62
@@ -628,7 +628,7 @@ terms:
 	BYTE         $0x48
 	BYTE         $0x52
 	BYTE         $0xc1
-	VBROADCASTSS 100(AX), Z9
+	VPBROADCASTD 100(AX), Z9
 
 	// VDPBF16PS Z9, Z8, Z1
 	BYTE         $0x62
@@ -637,7 +637,7 @@ terms:
 	BYTE         $0x48
 	BYTE         $0x52
 	BYTE         $0xc9
-	VBROADCASTSS 104(AX), Z9
+	VPBROADCASTD 104(AX), Z9
 
 	// VDPBF16PS Z9, Z8, Z2
 	BYTE         $0x62
@@ -646,7 +646,7 @@ terms:
 	BYTE         $0x48
 	BYTE         $0x52
 	BYTE         $0xd1
-	VBROADCASTSS 108(AX), Z9
+	VPBROADCASTD 108(AX), Z9
 
 	// VDPBF16PS Z9, Z8, Z3
 	BYTE         $0x62
@@ -655,7 +655,7 @@ terms:
 	BYTE         $0x48
 	BYTE         $0x52
 	BYTE         $0xd9
-	VBROADCASTSS 112(AX), Z9
+	VPBROADCASTD 112(AX), Z9
 
 	// VDPBF16PS Z9, Z8, Z4
 	BYTE         $0x62
@@ -664,7 +664,7 @@ terms:
 	BYTE         $0x48
 	BYTE         $0x52
 	BYTE         $0xe1
-	VBROADCASTSS 116(AX), Z9
+	VPBROADCASTD 116(AX), Z9
 
 	// VDPBF16PS Z9, Z8, Z5
 	BYTE         $0x62
@@ -673,7 +673,7 @@ terms:
 	BYTE         $0x48
 	BYTE         $0x52
 	BYTE         $0xe9
-	VBROADCASTSS 120(AX), Z9
+	VPBROADCASTD 120(AX), Z9
 
 	// VDPBF16PS Z9, Z8, Z6
 	BYTE         $0x62
@@ -682,7 +682,7 @@ terms:
 	BYTE         $0x48
 	BYTE         $0x52
 	BYTE         $0xf1
-	VBROADCASTSS 124(AX), Z9
+	VPBROADCASTD 124(AX), Z9
 
 	// VDPBF16PS Z9, Z8, Z7
 	BYTE $0x62
@@ -702,7 +702,7 @@ rest:
 
 term:
 	VMOVUPS      (R11), Z8
-	VBROADCASTSS (AX), Z9
+	VPBROADCASTD (AX), Z9
 
 	// VDPBF16PS Z9, Z8, Z0
 	BYTE         $0x62
@@ -711,7 +711,7 @@ term:
 	BYTE         $0x48
 	BYTE         $0x52
 	BYTE         $0xc1
-	VBROADCASTSS 4(AX), Z9
+	VPBROADCASTD 4(AX), Z9
 
 	// VDPBF16PS Z9, Z8, Z1
 	BYTE         $0x62
@@ -720,7 +720,7 @@ term:
 	BYTE         $0x48
 	BYTE         $0x52
 	BYTE         $0xc9
-	VBROADCASTSS 8(AX), Z9
+	VPBROADCASTD 8(AX), Z9
 
 	// VDPBF16PS Z9, Z8, Z2
 	BYTE         $0x62
@@ -729,7 +729,7 @@ term:
 	BYTE         $0x48
 	BYTE         $0x52
 	BYTE         $0xd1
-	VBROADCASTSS 12(AX), Z9
+	VPBROADCASTD 12(AX), Z9
 
 	// VDPBF16PS Z9, Z8, Z3
 	BYTE         $0x62
@@ -738,7 +738,7 @@ term:
 	BYTE         $0x48
 	BYTE         $0x52
 	BYTE         $0xd9
-	VBROADCASTSS 16(AX), Z9
+	VPBROADCASTD 16(AX), Z9
 
 	// VDPBF16PS Z9, Z8, Z4
 	BYTE         $0x62
@@ -747,7 +747,7 @@ term:
 	BYTE         $0x48
 	BYTE         $0x52
 	BYTE         $0xe1
-	VBROADCASTSS 20(AX), Z9
+	VPBROADCASTD 20(AX), Z9
 
 	// VDPBF16PS Z9, Z8, Z5
 	BYTE         $0x62
@@ -756,7 +756,7 @@ term:
 	BYTE         $0x48
 	BYTE         $0x52
 	BYTE         $0xe9
-	VBROADCASTSS 24(AX), Z9
+	VPBROADCASTD 24(AX), Z9
 
 	// VDPBF16PS Z9, Z8, Z6
 	BYTE         $0x62
@@ -765,7 +765,7 @@ term:
 	BYTE         $0x48
 	BYTE         $0x52
 	BYTE         $0xf1
-	VBROADCASTSS 28(AX), Z9
+	VPBROADCASTD 28(AX), Z9
 
 	// VDPBF16PS Z9, Z8, Z7
 	BYTE $0x62
@@ -898,7 +898,7 @@ fetching:
 	ADDQ         R8, DI
 	VMOVUPS      (R11), Z16
 	VMOVUPS      64(R11), Z17
-	VBROADCASTSS (AX), Z18
+	VPBROADCASTD (AX), Z18
 
 	// VDPBF16PS Z18, Z16, Z0
 	BYTE $0x62
@@ -915,7 +915,7 @@ fetching:
 	BYTE         $0x40
 	BYTE         $0x52
 	BYTE         $0xca
-	VBROADCASTSS 4(AX), Z18
+	VPBROADCASTD 4(AX), Z18
 
 	// VDPBF16PS Z18, Z16, Z2
 	BYTE $0x62
@@ -932,7 +932,7 @@ fetching:
 	BYTE         $0x40
 	BYTE         $0x52
 	BYTE         $0xda
-	VBROADCASTSS 8(AX), Z18
+	VPBROADCASTD 8(AX), Z18
 
 	// VDPBF16PS Z18, Z16, Z4
 	BYTE $0x62
@@ -949,7 +949,7 @@ fetching:
 	BYTE         $0x40
 	BYTE         $0x52
 	BYTE         $0xea
-	VBROADCASTSS 12(AX), Z18
+	VPBROADCASTD 12(AX), Z18
 
 	// VDPBF16PS Z18, Z16, Z6
 	BYTE $0x62
@@ -966,7 +966,7 @@ fetching:
 	BYTE         $0x40
 	BYTE         $0x52
 	BYTE         $0xfa
-	VBROADCASTSS 16(AX), Z18
+	VPBROADCASTD 16(AX), Z18
 
 	// VDPBF16PS Z18, Z16, Z8
 	BYTE $0x62
@@ -983,7 +983,7 @@ fetching:
 	BYTE         $0x40
 	BYTE         $0x52
 	BYTE         $0xca
-	VBROADCASTSS 20(AX), Z18
+	VPBROADCASTD 20(AX), Z18
 
 	// VDPBF16PS Z18, Z16, Z10
 	BYTE $0x62
@@ -1000,7 +1000,7 @@ fetching:
 	BYTE         $0x40
 	BYTE         $0x52
 	BYTE         $0xda
-	VBROADCASTSS 24(AX), Z18
+	VPBROADCASTD 24(AX), Z18
 
 	// VDPBF16PS Z18, Z16, Z12
 	BYTE $0x62
@@ -1017,7 +1017,7 @@ fetching:
 	BYTE         $0x40
 	BYTE         $0x52
 	BYTE         $0xea
-	VBROADCASTSS 28(AX), Z18
+	VPBROADCASTD 28(AX), Z18
 
 	// VDPBF16PS Z18, Z16, Z14
 	BYTE $0x62
@@ -1036,7 +1036,7 @@ fetching:
 	BYTE         $0xfa
 	VMOVUPS      192(R11), Z16
 	VMOVUPS      256(R11), Z17
-	VBROADCASTSS 32(AX), Z18
+	VPBROADCASTD 32(AX), Z18
 
 	// VDPBF16PS Z18, Z16, Z0
 	BYTE $0x62
@@ -1053,7 +1053,7 @@ fetching:
 	BYTE         $0x40
 	BYTE         $0x52
 	BYTE         $0xca
-	VBROADCASTSS 36(AX), Z18
+	VPBROADCASTD 36(AX), Z18
 
 	// VDPBF16PS Z18, Z16, Z2
 	BYTE $0x62
@@ -1070,7 +1070,7 @@ fetching:
 	BYTE         $0x40
 	BYTE         $0x52
 	BYTE         $0xda
-	VBROADCASTSS 40(AX), Z18
+	VPBROADCASTD 40(AX), Z18
 
 	// VDPBF16PS Z18, Z16, Z4
 	BYTE $0x62
@@ -1087,7 +1087,7 @@ fetching:
 	BYTE         $0x40
 	BYTE         $0x52
 	BYTE         $0xea
-	VBROADCASTSS 44(AX), Z18
+	VPBROADCASTD 44(AX), Z18
 
 	// VDPBF16PS Z18, Z16, Z6
 	BYTE $0x62
@@ -1104,7 +1104,7 @@ fetching:
 	BYTE         $0x40
 	BYTE         $0x52
 	BYTE         $0xfa
-	VBROADCASTSS 48(AX), Z18
+	VPBROADCASTD 48(AX), Z18
 
 	// VDPBF16PS Z18, Z16, Z8
 	BYTE $0x62
@@ -1121,7 +1121,7 @@ fetching:
 	BYTE         $0x40
 	BYTE         $0x52
 	BYTE         $0xca
-	VBROADCASTSS 52(AX), Z18
+	VPBROADCASTD 52(AX), Z18
 
 	// VDPBF16PS Z18, Z16, Z10
 	BYTE $0x62
@@ -1138,7 +1138,7 @@ fetching:
 	BYTE         $0x40
 	BYTE         $0x52
 	BYTE         $0xda
-	VBROADCASTSS 56(AX), Z18
+	VPBROADCASTD 56(AX), Z18
 
 	// VDPBF16PS Z18, Z16, Z12
 	BYTE $0x62
@@ -1155,7 +1155,7 @@ fetching:
 	BYTE         $0x40
 	BYTE         $0x52
 	BYTE         $0xea
-	VBROADCASTSS 60(AX), Z18
+	VPBROADCASTD 60(AX), Z18
 
 	// VDPBF16PS Z18, Z16, Z14
 	BYTE $0x62
@@ -1174,7 +1174,7 @@ fetching:
 	BYTE         $0xfa
 	VMOVUPS      384(R11), Z16
 	VMOVUPS      448(R11), Z17
-	VBROADCASTSS 64(AX), Z18
+	VPBROADCASTD 64(AX), Z18
 
 	// VDPBF16PS Z18, Z16, Z0
 	BYTE $0x62
@@ -1191,7 +1191,7 @@ fetching:
 	BYTE         $0x40
 	BYTE         $0x52
 	BYTE         $0xca
-	VBROADCASTSS 68(AX), Z18
+	VPBROADCASTD 68(AX), Z18
 
 	// VDPBF16PS Z18, Z16, Z2
 	BYTE $0x62
@@ -1208,7 +1208,7 @@ fetching:
 	BYTE         $0x40
 	BYTE         $0x52
 	BYTE         $0xda
-	VBROADCASTSS 72(AX), Z18
+	VPBROADCASTD 72(AX), Z18
 
 	// VDPBF16PS Z18, Z16, Z4
 	BYTE $0x62
@@ -1225,7 +1225,7 @@ fetching:
 	BYTE         $0x40
 	BYTE         $0x52
 	BYTE         $0xea
-	VBROADCASTSS 76(AX), Z18
+	VPBROADCASTD 76(AX), Z18
 
 	// VDPBF16PS Z18, Z16, Z6
 	BYTE $0x62
@@ -1242,7 +1242,7 @@ fetching:
 	BYTE         $0x40
 	BYTE         $0x52
 	BYTE         $0xfa
-	VBROADCASTSS 80(AX), Z18
+	VPBROADCASTD 80(AX), Z18
 
 	// VDPBF16PS Z18, Z16, Z8
 	BYTE $0x62
@@ -1259,7 +1259,7 @@ fetching:
 	BYTE         $0x40
 	BYTE         $0x52
 	BYTE         $0xca
-	VBROADCASTSS 84(AX), Z18
+	VPBROADCASTD 84(AX), Z18
 
 	// VDPBF16PS Z18, Z16, Z10
 	BYTE $0x62
@@ -1276,7 +1276,7 @@ fetching:
 	BYTE         $0x40
 	BYTE         $0x52
 	BYTE         $0xda
-	VBROADCASTSS 88(AX), Z18
+	VPBROADCASTD 88(AX), Z18
 
 	// VDPBF16PS Z18, Z16, Z12
 	BYTE $0x62
@@ -1293,7 +1293,7 @@ fetching:
 	BYTE         $0x40
 	BYTE         $0x52
 	BYTE         $0xea
-	VBROADCASTSS 92(AX), Z18
+	VPBROADCASTD 92(AX), Z18
 
 	// VDPBF16PS Z18, Z16, Z14
 	BYTE $0x62
@@ -1312,7 +1312,7 @@ fetching:
 	BYTE         $0xfa
 	VMOVUPS      576(R11), Z16
 	VMOVUPS      640(R11), Z17
-	VBROADCASTSS 96(AX), Z18
+	VPBROADCASTD 96(AX), Z18
 
 	// VDPBF16PS Z18, Z16, Z0
 	BYTE $0x62
@@ -1329,7 +1329,7 @@ fetching:
 	BYTE         $0x40
 	BYTE         $0x52
 	BYTE         $0xca
-	VBROADCASTSS 100(AX), Z18
+	VPBROADCASTD 100(AX), Z18
 
 	// VDPBF16PS Z18, Z16, Z2
 	BYTE $0x62
@@ -1346,7 +1346,7 @@ fetching:
 	BYTE         $0x40
 	BYTE         $0x52
 	BYTE         $0xda
-	VBROADCASTSS 104(AX), Z18
+	VPBROADCASTD 104(AX), Z18
 
 	// VDPBF16PS Z18, Z16, Z4
 	BYTE $0x62
@@ -1363,7 +1363,7 @@ fetching:
 	BYTE         $0x40
 	BYTE         $0x52
 	BYTE         $0xea
-	VBROADCASTSS 108(AX), Z18
+	VPBROADCASTD 108(AX), Z18
 
 	// VDPBF16PS Z18, Z16, Z6
 	BYTE $0x62
@@ -1380,7 +1380,7 @@ fetching:
 	BYTE         $0x40
 	BYTE         $0x52
 	BYTE         $0xfa
-	VBROADCASTSS 112(AX), Z18
+	VPBROADCASTD 112(AX), Z18
 
 	// VDPBF16PS Z18, Z16, Z8
 	BYTE $0x62
@@ -1397,7 +1397,7 @@ fetching:
 	BYTE         $0x40
 	BYTE         $0x52
 	BYTE         $0xca
-	VBROADCASTSS 116(AX), Z18
+	VPBROADCASTD 116(AX), Z18
 
 	// VDPBF16PS Z18, Z16, Z10
 	BYTE $0x62
@@ -1414,7 +1414,7 @@ fetching:
 	BYTE         $0x40
 	BYTE         $0x52
 	BYTE         $0xda
-	VBROADCASTSS 120(AX), Z18
+	VPBROADCASTD 120(AX), Z18
 
 	// VDPBF16PS Z18, Z16, Z12
 	BYTE $0x62
@@ -1431,7 +1431,7 @@ fetching:
 	BYTE         $0x40
 	BYTE         $0x52
 	BYTE         $0xea
-	VBROADCASTSS 124(AX), Z18
+	VPBROADCASTD 124(AX), Z18
 
 	// VDPBF16PS Z18, Z16, Z14
 	BYTE $0x62
@@ -1460,7 +1460,7 @@ terms:
 	ADDQ         R8, DI
 	VMOVUPS      (R11), Z16
 	VMOVUPS      64(R11), Z17
-	VBROADCASTSS (AX), Z18
+	VPBROADCASTD (AX), Z18
 
 	// VDPBF16PS Z18, Z16, Z0
 	BYTE $0x62
@@ -1477,7 +1477,7 @@ terms:
 	BYTE         $0x40
 	BYTE         $0x52
 	BYTE         $0xca
-	VBROADCASTSS 4(AX), Z18
+	VPBROADCASTD 4(AX), Z18
 
 	// VDPBF16PS Z18, Z16, Z2
 	BYTE $0x62
@@ -1494,7 +1494,7 @@ terms:
 	BYTE         $0x40
 	BYTE         $0x52
 	BYTE         $0xda
-	VBROADCASTSS 8(AX), Z18
+	VPBROADCASTD 8(AX), Z18
 
 	// VDPBF16PS Z18, Z16, Z4
 	BYTE $0x62
@@ -1511,7 +1511,7 @@ terms:
 	BYTE         $0x40
 	BYTE         $0x52
 	BYTE         $0xea
-	VBROADCASTSS 12(AX), Z18
+	VPBROADCASTD 12(AX), Z18
 
 	// VDPBF16PS Z18, Z16, Z6
 	BYTE $0x62
@@ -1528,7 +1528,7 @@ terms:
 	BYTE         $0x40
 	BYTE         $0x52
 	BYTE         $0xfa
-	VBROADCASTSS 16(AX), Z18
+	VPBROADCASTD 16(AX), Z18
 
 	// VDPBF16PS Z18, Z16, Z8
 	BYTE $0x62
@@ -1545,7 +1545,7 @@ terms:
 	BYTE         $0x40
 	BYTE         $0x52
 	BYTE         $0xca
-	VBROADCASTSS 20(AX), Z18
+	VPBROADCASTD 20(AX), Z18
 
 	// VDPBF16PS Z18, Z16, Z10
 	BYTE $0x62
@@ -1562,7 +1562,7 @@ terms:
 	BYTE         $0x40
 	BYTE         $0x52
 	BYTE         $0xda
-	VBROADCASTSS 24(AX), Z18
+	VPBROADCASTD 24(AX), Z18
 
 	// VDPBF16PS Z18, Z16, Z12
 	BYTE $0x62
@@ -1579,7 +1579,7 @@ terms:
 	BYTE         $0x40
 	BYTE         $0x52
 	BYTE         $0xea
-	VBROADCASTSS 28(AX), Z18
+	VPBROADCASTD 28(AX), Z18
 
 	// VDPBF16PS Z18, Z16, Z14
 	BYTE $0x62
@@ -1598,7 +1598,7 @@ terms:
 	BYTE         $0xfa
 	VMOVUPS      192(R11), Z16
 	VMOVUPS      256(R11), Z17
-	VBROADCASTSS 32(AX), Z18
+	VPBROADCASTD 32(AX), Z18
 
 	// VDPBF16PS Z18, Z16, Z0
 	BYTE $0x62
@@ -1615,7 +1615,7 @@ terms:
 	BYTE         $0x40
 	BYTE         $0x52
 	BYTE         $0xca
-	VBROADCASTSS 36(AX), Z18
+	VPBROADCASTD 36(AX), Z18
 
 	// VDPBF16PS Z18, Z16, Z2
 	BYTE $0x62
@@ -1632,7 +1632,7 @@ terms:
 	BYTE         $0x40
 	BYTE         $0x52
 	BYTE         $0xda
-	VBROADCASTSS 40(AX), Z18
+	VPBROADCASTD 40(AX), Z18
 
 	// VDPBF16PS Z18, Z16, Z4
 	BYTE $0x62
@@ -1649,7 +1649,7 @@ terms:
 	BYTE         $0x40
 	BYTE         $0x52
 	BYTE         $0xea
-	VBROADCASTSS 44(AX), Z18
+	VPBROADCASTD 44(AX), Z18
 
 	// VDPBF16PS Z18, Z16, Z6
 	BYTE $0x62
@@ -1666,7 +1666,7 @@ terms:
 	BYTE         $0x40
 	BYTE         $0x52
 	BYTE         $0xfa
-	VBROADCASTSS 48(AX), Z18
+	VPBROADCASTD 48(AX), Z18
 
 	// VDPBF16PS Z18, Z16, Z8
 	BYTE $0x62
@@ -1683,7 +1683,7 @@ terms:
 	BYTE         $0x40
 	BYTE         $0x52
 	BYTE         $0xca
-	VBROADCASTSS 52(AX), Z18
+	VPBROADCASTD 52(AX), Z18
 
 	// VDPBF16PS Z18, Z16, Z10
 	BYTE $0x62
@@ -1700,7 +1700,7 @@ terms:
 	BYTE         $0x40
 	BYTE         $0x52
 	BYTE         $0xda
-	VBROADCASTSS 56(AX), Z18
+	VPBROADCASTD 56(AX), Z18
 
 	// VDPBF16PS Z18, Z16, Z12
 	BYTE $0x62
@@ -1717,7 +1717,7 @@ terms:
 	BYTE         $0x40
 	BYTE         $0x52
 	BYTE         $0xea
-	VBROADCASTSS 60(AX), Z18
+	VPBROADCASTD 60(AX), Z18
 
 	// VDPBF16PS Z18, Z16, Z14
 	BYTE $0x62
@@ -1736,7 +1736,7 @@ terms:
 	BYTE         $0xfa
 	VMOVUPS      384(R11), Z16
 	VMOVUPS      448(R11), Z17
-	VBROADCASTSS 64(AX), Z18
+	VPBROADCASTD 64(AX), Z18
 
 	// VDPBF16PS Z18, Z16, Z0
 	BYTE $0x62
@@ -1753,7 +1753,7 @@ terms:
 	BYTE         $0x40
 	BYTE         $0x52
 	BYTE         $0xca
-	VBROADCASTSS 68(AX), Z18
+	VPBROADCASTD 68(AX), Z18
 
 	// VDPBF16PS Z18, Z16, Z2
 	BYTE $0x62
@@ -1770,7 +1770,7 @@ terms:
 	BYTE         $0x40
 	BYTE         $0x52
 	BYTE         $0xda
-	VBROADCASTSS 72(AX), Z18
+	VPBROADCASTD 72(AX), Z18
 
 	// VDPBF16PS Z18, Z16, Z4
 	BYTE $0x62
@@ -1787,7 +1787,7 @@ terms:
 	BYTE         $0x40
 	BYTE         $0x52
 	BYTE         $0xea
-	VBROADCASTSS 76(AX), Z18
+	VPBROADCASTD 76(AX), Z18
 
 	// VDPBF16PS Z18, Z16, Z6
 	BYTE $0x62
@@ -1804,7 +1804,7 @@ terms:
 	BYTE         $0x40
 	BYTE         $0x52
 	BYTE         $0xfa
-	VBROADCASTSS 80(AX), Z18
+	VPBROADCASTD 80(AX), Z18
 
 	// VDPBF16PS Z18, Z16, Z8
 	BYTE $0x62
@@ -1821,7 +1821,7 @@ terms:
 	BYTE         $0x40
 	BYTE         $0x52
 	BYTE         $0xca
-	VBROADCASTSS 84(AX), Z18
+	VPBROADCASTD 84(AX), Z18
 
 	// VDPBF16PS Z18, Z16, Z10
 	BYTE $0x62
@@ -1838,7 +1838,7 @@ terms:
 	BYTE         $0x40
 	BYTE         $0x52
 	BYTE         $0xda
-	VBROADCASTSS 88(AX), Z18
+	VPBROADCASTD 88(AX), Z18
 
 	// VDPBF16PS Z18, Z16, Z12
 	BYTE $0x62
@@ -1855,7 +1855,7 @@ terms:
 	BYTE         $0x40
 	BYTE         $0x52
 	BYTE         $0xea
-	VBROADCASTSS 92(AX), Z18
+	VPBROADCASTD 92(AX), Z18
 
 	// VDPBF16PS Z18, Z16, Z14
 	BYTE $0x62
@@ -1874,7 +1874,7 @@ terms:
 	BYTE         $0xfa
 	VMOVUPS      576(R11), Z16
 	VMOVUPS      640(R11), Z17
-	VBROADCASTSS 96(AX), Z18
+	VPBROADCASTD 96(AX), Z18
 
 	// VDPBF16PS Z18, Z16, Z0
 	BYTE $0x62
@@ -1891,7 +1891,7 @@ terms:
 	BYTE         $0x40
 	BYTE         $0x52
 	BYTE         $0xca
-	VBROADCASTSS 100(AX), Z18
+	VPBROADCASTD 100(AX), Z18
 
 	// VDPBF16PS Z18, Z16, Z2
 	BYTE $0x62
@@ -1908,7 +1908,7 @@ terms:
 	BYTE         $0x40
 	BYTE         $0x52
 	BYTE         $0xda
-	VBROADCASTSS 104(AX), Z18
+	VPBROADCASTD 104(AX), Z18
 
 	// VDPBF16PS Z18, Z16, Z4
 	BYTE $0x62
@@ -1925,7 +1925,7 @@ terms:
 	BYTE         $0x40
 	BYTE         $0x52
 	BYTE         $0xea
-	VBROADCASTSS 108(AX), Z18
+	VPBROADCASTD 108(AX), Z18
 
 	// VDPBF16PS Z18, Z16, Z6
 	BYTE $0x62
@@ -1942,7 +1942,7 @@ terms:
 	BYTE         $0x40
 	BYTE         $0x52
 	BYTE         $0xfa
-	VBROADCASTSS 112(AX), Z18
+	VPBROADCASTD 112(AX), Z18
 
 	// VDPBF16PS Z18, Z16, Z8
 	BYTE $0x62
@@ -1959,7 +1959,7 @@ terms:
 	BYTE         $0x40
 	BYTE         $0x52
 	BYTE         $0xca
-	VBROADCASTSS 116(AX), Z18
+	VPBROADCASTD 116(AX), Z18
 
 	// VDPBF16PS Z18, Z16, Z10
 	BYTE $0x62
@@ -1976,7 +1976,7 @@ terms:
 	BYTE         $0x40
 	BYTE         $0x52
 	BYTE         $0xda
-	VBROADCASTSS 120(AX), Z18
+	VPBROADCASTD 120(AX), Z18
 
 	// VDPBF16PS Z18, Z16, Z12
 	BYTE $0x62
@@ -1993,7 +1993,7 @@ terms:
 	BYTE         $0x40
 	BYTE         $0x52
 	BYTE         $0xea
-	VBROADCASTSS 124(AX), Z18
+	VPBROADCASTD 124(AX), Z18
 
 	// VDPBF16PS Z18, Z16, Z14
 	BYTE $0x62
@@ -2022,7 +2022,7 @@ rest:
 term:
 	VMOVUPS      (R11), Z16
 	VMOVUPS      64(R11), Z17
-	VBROADCASTSS (AX), Z18
+	VPBROADCASTD (AX), Z18
 
 	// VDPBF16PS Z18, Z16, Z0
 	BYTE $0x62
@@ -2039,7 +2039,7 @@ term:
 	BYTE         $0x40
 	BYTE         $0x52
 	BYTE         $0xca
-	VBROADCASTSS 4(AX), Z18
+	VPBROADCASTD 4(AX), Z18
 
 	// VDPBF16PS Z18, Z16, Z2
 	BYTE $0x62
@@ -2056,7 +2056,7 @@ term:
 	BYTE         $0x40
 	BYTE         $0x52
 	BYTE         $0xda
-	VBROADCASTSS 8(AX), Z18
+	VPBROADCASTD 8(AX), Z18
 
 	// VDPBF16PS Z18, Z16, Z4
 	BYTE $0x62
@@ -2073,7 +2073,7 @@ term:
 	BYTE         $0x40
 	BYTE         $0x52
 	BYTE         $0xea
-	VBROADCASTSS 12(AX), Z18
+	VPBROADCASTD 12(AX), Z18
 
 	// VDPBF16PS Z18, Z16, Z6
 	BYTE $0x62
@@ -2090,7 +2090,7 @@ term:
 	BYTE         $0x40
 	BYTE         $0x52
 	BYTE         $0xfa
-	VBROADCASTSS 16(AX), Z18
+	VPBROADCASTD 16(AX), Z18
 
 	// VDPBF16PS Z18, Z16, Z8
 	BYTE $0x62
@@ -2107,7 +2107,7 @@ term:
 	BYTE         $0x40
 	BYTE         $0x52
 	BYTE         $0xca
-	VBROADCASTSS 20(AX), Z18
+	VPBROADCASTD 20(AX), Z18
 
 	// VDPBF16PS Z18, Z16, Z10
 	BYTE $0x62
@@ -2124,7 +2124,7 @@ term:
 	BYTE         $0x40
 	BYTE         $0x52
 	BYTE         $0xda
-	VBROADCASTSS 24(AX), Z18
+	VPBROADCASTD 24(AX), Z18
 
 	// VDPBF16PS Z18, Z16, Z12
 	BYTE $0x62
@@ -2141,7 +2141,7 @@ term:
 	BYTE         $0x40
 	BYTE         $0x52
 	BYTE         $0xea
-	VBROADCASTSS 28(AX), Z18
+	VPBROADCASTD 28(AX), Z18
 
 	// VDPBF16PS Z18, Z16, Z14
 	BYTE $0x62
@@ -2308,7 +2308,7 @@ fetching:
 	VMOVUPS      (R11), Z24
 	VMOVUPS      64(R11), Z25
 	VMOVUPS      128(R11), Z26
-	VBROADCASTSS (AX), Z27
+	VPBROADCASTD (AX), Z27
 
 	// VDPBF16PS Z27, Z24, Z0
 	BYTE $0x62
@@ -2333,7 +2333,7 @@ fetching:
 	BYTE         $0x40
 	BYTE         $0x52
 	BYTE         $0xd3
-	VBROADCASTSS 4(AX), Z27
+	VPBROADCASTD 4(AX), Z27
 
 	// VDPBF16PS Z27, Z24, Z3
 	BYTE $0x62
@@ -2358,7 +2358,7 @@ fetching:
 	BYTE         $0x40
 	BYTE         $0x52
 	BYTE         $0xeb
-	VBROADCASTSS 8(AX), Z27
+	VPBROADCASTD 8(AX), Z27
 
 	// VDPBF16PS Z27, Z24, Z6
 	BYTE $0x62
@@ -2383,7 +2383,7 @@ fetching:
 	BYTE         $0x40
 	BYTE         $0x52
 	BYTE         $0xc3
-	VBROADCASTSS 12(AX), Z27
+	VPBROADCASTD 12(AX), Z27
 
 	// VDPBF16PS Z27, Z24, Z9
 	BYTE $0x62
@@ -2408,7 +2408,7 @@ fetching:
 	BYTE         $0x40
 	BYTE         $0x52
 	BYTE         $0xdb
-	VBROADCASTSS 16(AX), Z27
+	VPBROADCASTD 16(AX), Z27
 
 	// VDPBF16PS Z27, Z24, Z12
 	BYTE $0x62
@@ -2433,7 +2433,7 @@ fetching:
 	BYTE         $0x40
 	BYTE         $0x52
 	BYTE         $0xf3
-	VBROADCASTSS 20(AX), Z27
+	VPBROADCASTD 20(AX), Z27
 
 	// VDPBF16PS Z27, Z24, Z15
 	BYTE $0x62
@@ -2458,7 +2458,7 @@ fetching:
 	BYTE         $0x40
 	BYTE         $0x52
 	BYTE         $0xcb
-	VBROADCASTSS 24(AX), Z27
+	VPBROADCASTD 24(AX), Z27
 
 	// VDPBF16PS Z27, Z24, Z18
 	BYTE $0x62
@@ -2483,7 +2483,7 @@ fetching:
 	BYTE         $0x40
 	BYTE         $0x52
 	BYTE         $0xe3
-	VBROADCASTSS 28(AX), Z27
+	VPBROADCASTD 28(AX), Z27
 
 	// VDPBF16PS Z27, Z24, Z21
 	BYTE $0x62
@@ -2511,7 +2511,7 @@ fetching:
 	VMOVUPS      192(R11), Z24
 	VMOVUPS      256(R11), Z25
 	VMOVUPS      320(R11), Z26
-	VBROADCASTSS 32(AX), Z27
+	VPBROADCASTD 32(AX), Z27
 
 	// VDPBF16PS Z27, Z24, Z0
 	BYTE $0x62
@@ -2536,7 +2536,7 @@ fetching:
 	BYTE         $0x40
 	BYTE         $0x52
 	BYTE         $0xd3
-	VBROADCASTSS 36(AX), Z27
+	VPBROADCASTD 36(AX), Z27
 
 	// VDPBF16PS Z27, Z24, Z3
 	BYTE $0x62
@@ -2561,7 +2561,7 @@ fetching:
 	BYTE         $0x40
 	BYTE         $0x52
 	BYTE         $0xeb
-	VBROADCASTSS 40(AX), Z27
+	VPBROADCASTD 40(AX), Z27
 
 	// VDPBF16PS Z27, Z24, Z6
 	BYTE $0x62
@@ -2586,7 +2586,7 @@ fetching:
 	BYTE         $0x40
 	BYTE         $0x52
 	BYTE         $0xc3
-	VBROADCASTSS 44(AX), Z27
+	VPBROADCASTD 44(AX), Z27
 
 	// VDPBF16PS Z27, Z24, Z9
 	BYTE $0x62
@@ -2611,7 +2611,7 @@ fetching:
 	BYTE         $0x40
 	BYTE         $0x52
 	BYTE         $0xdb
-	VBROADCASTSS 48(AX), Z27
+	VPBROADCASTD 48(AX), Z27
 
 	// VDPBF16PS Z27, Z24, Z12
 	BYTE $0x62
@@ -2636,7 +2636,7 @@ fetching:
 	BYTE         $0x40
 	BYTE         $0x52
 	BYTE         $0xf3
-	VBROADCASTSS 52(AX), Z27
+	VPBROADCASTD 52(AX), Z27
 
 	// VDPBF16PS Z27, Z24, Z15
 	BYTE $0x62
@@ -2661,7 +2661,7 @@ fetching:
 	BYTE         $0x40
 	BYTE         $0x52
 	BYTE         $0xcb
-	VBROADCASTSS 56(AX), Z27
+	VPBROADCASTD 56(AX), Z27
 
 	// VDPBF16PS Z27, Z24, Z18
 	BYTE $0x62
@@ -2686,7 +2686,7 @@ fetching:
 	BYTE         $0x40
 	BYTE         $0x52
 	BYTE         $0xe3
-	VBROADCASTSS 60(AX), Z27
+	VPBROADCASTD 60(AX), Z27
 
 	// VDPBF16PS Z27, Z24, Z21
 	BYTE $0x62
@@ -2714,7 +2714,7 @@ fetching:
 	VMOVUPS      384(R11), Z24
 	VMOVUPS      448(R11), Z25
 	VMOVUPS      512(R11), Z26
-	VBROADCASTSS 64(AX), Z27
+	VPBROADCASTD 64(AX), Z27
 
 	// VDPBF16PS Z27, Z24, Z0
 	BYTE $0x62
@@ -2739,7 +2739,7 @@ fetching:
 	BYTE         $0x40
 	BYTE         $0x52
 	BYTE         $0xd3
-	VBROADCASTSS 68(AX), Z27
+	VPBROADCASTD 68(AX), Z27
 
 	// VDPBF16PS Z27, Z24, Z3
 	BYTE $0x62
@@ -2764,7 +2764,7 @@ fetching:
 	BYTE         $0x40
 	BYTE         $0x52
 	BYTE         $0xeb
-	VBROADCASTSS 72(AX), Z27
+	VPBROADCASTD 72(AX), Z27
 
 	// VDPBF16PS Z27, Z24, Z6
 	BYTE $0x62
@@ -2789,7 +2789,7 @@ fetching:
 	BYTE         $0x40
 	BYTE         $0x52
 	BYTE         $0xc3
-	VBROADCASTSS 76(AX), Z27
+	VPBROADCASTD 76(AX), Z27
 
 	// VDPBF16PS Z27, Z24, Z9
 	BYTE $0x62
@@ -2814,7 +2814,7 @@ fetching:
 	BYTE         $0x40
 	BYTE         $0x52
 	BYTE         $0xdb
-	VBROADCASTSS 80(AX), Z27
+	VPBROADCASTD 80(AX), Z27
 
 	// VDPBF16PS Z27, Z24, Z12
 	BYTE $0x62
@@ -2839,7 +2839,7 @@ fetching:
 	BYTE         $0x40
 	BYTE         $0x52
 	BYTE         $0xf3
-	VBROADCASTSS 84(AX), Z27
+	VPBROADCASTD 84(AX), Z27
 
 	// VDPBF16PS Z27, Z24, Z15
 	BYTE $0x62
@@ -2864,7 +2864,7 @@ fetching:
 	BYTE         $0x40
 	BYTE         $0x52
 	BYTE         $0xcb
-	VBROADCASTSS 88(AX), Z27
+	VPBROADCASTD 88(AX), Z27
 
 	// VDPBF16PS Z27, Z24, Z18
 	BYTE $0x62
@@ -2889,7 +2889,7 @@ fetching:
 	BYTE         $0x40
 	BYTE         $0x52
 	BYTE         $0xe3
-	VBROADCASTSS 92(AX), Z27
+	VPBROADCASTD 92(AX), Z27
 
 	// VDPBF16PS Z27, Z24, Z21
 	BYTE $0x62
@@ -2917,7 +2917,7 @@ fetching:
 	VMOVUPS      576(R11), Z24
 	VMOVUPS      640(R11), Z25
 	VMOVUPS      704(R11), Z26
-	VBROADCASTSS 96(AX), Z27
+	VPBROADCASTD 96(AX), Z27
 
 	// VDPBF16PS Z27, Z24, Z0
 	BYTE $0x62
@@ -2942,7 +2942,7 @@ fetching:
 	BYTE         $0x40
 	BYTE         $0x52
 	BYTE         $0xd3
-	VBROADCASTSS 100(AX), Z27
+	VPBROADCASTD 100(AX), Z27
 
 	// VDPBF16PS Z27, Z24, Z3
 	BYTE $0x62
@@ -2967,7 +2967,7 @@ fetching:
 	BYTE         $0x40
 	BYTE         $0x52
 	BYTE         $0xeb
-	VBROADCASTSS 104(AX), Z27
+	VPBROADCASTD 104(AX), Z27
 
 	// VDPBF16PS Z27, Z24, Z6
 	BYTE $0x62
@@ -2992,7 +2992,7 @@ fetching:
 	BYTE         $0x40
 	BYTE         $0x52
 	BYTE         $0xc3
-	VBROADCASTSS 108(AX), Z27
+	VPBROADCASTD 108(AX), Z27
 
 	// VDPBF16PS Z27, Z24, Z9
 	BYTE $0x62
@@ -3017,7 +3017,7 @@ fetching:
 	BYTE         $0x40
 	BYTE         $0x52
 	BYTE         $0xdb
-	VBROADCASTSS 112(AX), Z27
+	VPBROADCASTD 112(AX), Z27
 
 	// VDPBF16PS Z27, Z24, Z12
 	BYTE $0x62
@@ -3042,7 +3042,7 @@ fetching:
 	BYTE         $0x40
 	BYTE         $0x52
 	BYTE         $0xf3
-	VBROADCASTSS 116(AX), Z27
+	VPBROADCASTD 116(AX), Z27
 
 	// VDPBF16PS Z27, Z24, Z15
 	BYTE $0x62
@@ -3067,7 +3067,7 @@ fetching:
 	BYTE         $0x40
 	BYTE         $0x52
 	BYTE         $0xcb
-	VBROADCASTSS 120(AX), Z27
+	VPBROADCASTD 120(AX), Z27
 
 	// VDPBF16PS Z27, Z24, Z18
 	BYTE $0x62
@@ -3092,7 +3092,7 @@ fetching:
 	BYTE         $0x40
 	BYTE         $0x52
 	BYTE         $0xe3
-	VBROADCASTSS 124(AX), Z27
+	VPBROADCASTD 124(AX), Z27
 
 	// VDPBF16PS Z27, Z24, Z21
 	BYTE $0x62
@@ -3130,7 +3130,7 @@ terms:
 	VMOVUPS      (R11), Z24
 	VMOVUPS      64(R11), Z25
 	VMOVUPS      128(R11), Z26
-	VBROADCASTSS (AX), Z27
+	VPBROADCASTD (AX), Z27
 
 	// VDPBF16PS Z27, Z24, Z0
 	BYTE $0x62
@@ -3155,7 +3155,7 @@ terms:
 	BYTE         $0x40
 	BYTE         $0x52
 	BYTE         $0xd3
-	VBROADCASTSS 4(AX), Z27
+	VPBROADCASTD 4(AX), Z27
 
 	// VDPBF16PS Z27, Z24, Z3
 	BYTE $0x62
@@ -3180,7 +3180,7 @@ terms:
 	BYTE         $0x40
 	BYTE         $0x52
 	BYTE         $0xeb
-	VBROADCASTSS 8(AX), Z27
+	VPBROADCASTD 8(AX), Z27
 
 	// VDPBF16PS Z27, Z24, Z6
 	BYTE $0x62
@@ -3205,7 +3205,7 @@ terms:
 	BYTE         $0x40
 	BYTE         $0x52
 	BYTE         $0xc3
-	VBROADCASTSS 12(AX), Z27
+	VPBROADCASTD 12(AX), Z27
 
 	// VDPBF16PS Z27, Z24, Z9
 	BYTE $0x62
@@ -3230,7 +3230,7 @@ terms:
 	BYTE         $0x40
 	BYTE         $0x52
 	BYTE         $0xdb
-	VBROADCASTSS 16(AX), Z27
+	VPBROADCASTD 16(AX), Z27
 
 	// VDPBF16PS Z27, Z24, Z12
 	BYTE $0x62
@@ -3255,7 +3255,7 @@ terms:
 	BYTE         $0x40
 	BYTE         $0x52
 	BYTE         $0xf3
-	VBROADCASTSS 20(AX), Z27
+	VPBROADCASTD 20(AX), Z27
 
 	// VDPBF16PS Z27, Z24, Z15
 	BYTE $0x62
@@ -3280,7 +3280,7 @@ terms:
 	BYTE         $0x40
 	BYTE         $0x52
 	BYTE         $0xcb
-	VBROADCASTSS 24(AX), Z27
+	VPBROADCASTD 24(AX), Z27
 
 	// VDPBF16PS Z27, Z24, Z18
 	BYTE $0x62
@@ -3305,7 +3305,7 @@ terms:
 	BYTE         $0x40
 	BYTE         $0x52
 	BYTE         $0xe3
-	VBROADCASTSS 28(AX), Z27
+	VPBROADCASTD 28(AX), Z27
 
 	// VDPBF16PS Z27, Z24, Z21
 	BYTE $0x62
@@ -3333,7 +3333,7 @@ terms:
 	VMOVUPS      192(R11), Z24
 	VMOVUPS      256(R11), Z25
 	VMOVUPS      320(R11), Z26
-	VBROADCASTSS 32(AX), Z27
+	VPBROADCASTD 32(AX), Z27
 
 	// VDPBF16PS Z27, Z24, Z0
 	BYTE $0x62
@@ -3358,7 +3358,7 @@ terms:
 	BYTE         $0x40
 	BYTE         $0x52
 	BYTE         $0xd3
-	VBROADCASTSS 36(AX), Z27
+	VPBROADCASTD 36(AX), Z27
 
 	// VDPBF16PS Z27, Z24, Z3
 	BYTE $0x62
@@ -3383,7 +3383,7 @@ terms:
 	BYTE         $0x40
 	BYTE         $0x52
 	BYTE         $0xeb
-	VBROADCASTSS 40(AX), Z27
+	VPBROADCASTD 40(AX), Z27
 
 	// VDPBF16PS Z27, Z24, Z6
 	BYTE $0x62
@@ -3408,7 +3408,7 @@ terms:
 	BYTE         $0x40
 	BYTE         $0x52
 	BYTE         $0xc3
-	VBROADCASTSS 44(AX), Z27
+	VPBROADCASTD 44(AX), Z27
 
 	// VDPBF16PS Z27, Z24, Z9
 	BYTE $0x62
@@ -3433,7 +3433,7 @@ terms:
 	BYTE         $0x40
 	BYTE         $0x52
 	BYTE         $0xdb
-	VBROADCASTSS 48(AX), Z27
+	VPBROADCASTD 48(AX), Z27
 
 	// VDPBF16PS Z27, Z24, Z12
 	BYTE $0x62
@@ -3458,7 +3458,7 @@ terms:
 	BYTE         $0x40
 	BYTE         $0x52
 	BYTE         $0xf3
-	VBROADCASTSS 52(AX), Z27
+	VPBROADCASTD 52(AX), Z27
 
 	// VDPBF16PS Z27, Z24, Z15
 	BYTE $0x62
@@ -3483,7 +3483,7 @@ terms:
 	BYTE         $0x40
 	BYTE         $0x52
 	BYTE         $0xcb
-	VBROADCASTSS 56(AX), Z27
+	VPBROADCASTD 56(AX), Z27
 
 	// VDPBF16PS Z27, Z24, Z18
 	BYTE $0x62
@@ -3508,7 +3508,7 @@ terms:
 	BYTE         $0x40
 	BYTE         $0x52
 	BYTE         $0xe3
-	VBROADCASTSS 60(AX), Z27
+	VPBROADCASTD 60(AX), Z27
 
 	// VDPBF16PS Z27, Z24, Z21
 	BYTE $0x62
@@ -3536,7 +3536,7 @@ terms:
 	VMOVUPS      384(R11), Z24
 	VMOVUPS      448(R11), Z25
 	VMOVUPS      512(R11), Z26
-	VBROADCASTSS 64(AX), Z27
+	VPBROADCASTD 64(AX), Z27
 
 	// VDPBF16PS Z27, Z24, Z0
 	BYTE $0x62
@@ -3561,7 +3561,7 @@ terms:
 	BYTE         $0x40
 	BYTE         $0x52
 	BYTE         $0xd3
-	VBROADCASTSS 68(AX), Z27
+	VPBROADCASTD 68(AX), Z27
 
 	// VDPBF16PS Z27, Z24, Z3
 	BYTE $0x62
@@ -3586,7 +3586,7 @@ terms:
 	BYTE         $0x40
 	BYTE         $0x52
 	BYTE         $0xeb
-	VBROADCASTSS 72(AX), Z27
+	VPBROADCASTD 72(AX), Z27
 
 	// VDPBF16PS Z27, Z24, Z6
 	BYTE $0x62
@@ -3611,7 +3611,7 @@ terms:
 	BYTE         $0x40
 	BYTE         $0x52
 	BYTE         $0xc3
-	VBROADCASTSS 76(AX), Z27
+	VPBROADCASTD 76(AX), Z27
 
 	// VDPBF16PS Z27, Z24, Z9
 	BYTE $0x62
@@ -3636,7 +3636,7 @@ terms:
 	BYTE         $0x40
 	BYTE         $0x52
 	BYTE         $0xdb
-	VBROADCASTSS 80(AX), Z27
+	VPBROADCASTD 80(AX), Z27
 
 	// VDPBF16PS Z27, Z24, Z12
 	BYTE $0x62
@@ -3661,7 +3661,7 @@ terms:
 	BYTE         $0x40
 	BYTE         $0x52
 	BYTE         $0xf3
-	VBROADCASTSS 84(AX), Z27
+	VPBROADCASTD 84(AX), Z27
 
 	// VDPBF16PS Z27, Z24, Z15
 	BYTE $0x62
@@ -3686,7 +3686,7 @@ terms:
 	BYTE         $0x40
 	BYTE         $0x52
 	BYTE         $0xcb
-	VBROADCASTSS 88(AX), Z27
+	VPBROADCASTD 88(AX), Z27
 
 	// VDPBF16PS Z27, Z24, Z18
 	BYTE $0x62
@@ -3711,7 +3711,7 @@ terms:
 	BYTE         $0x40
 	BYTE         $0x52
 	BYTE         $0xe3
-	VBROADCASTSS 92(AX), Z27
+	VPBROADCASTD 92(AX), Z27
 
 	// VDPBF16PS Z27, Z24, Z21
 	BYTE $0x62
@@ -3739,7 +3739,7 @@ terms:
 	VMOVUPS      576(R11), Z24
 	VMOVUPS      640(R11), Z25
 	VMOVUPS      704(R11), Z26
-	VBROADCASTSS 96(AX), Z27
+	VPBROADCASTD 96(AX), Z27
 
 	// VDPBF16PS Z27, Z24, Z0
 	BYTE $0x62
@@ -3764,7 +3764,7 @@ terms:
 	BYTE         $0x40
 	BYTE         $0x52
 	BYTE         $0xd3
-	VBROADCASTSS 100(AX), Z27
+	VPBROADCASTD 100(AX), Z27
 
 	// VDPBF16PS Z27, Z24, Z3
 	BYTE $0x62
@@ -3789,7 +3789,7 @@ terms:
 	BYTE         $0x40
 	BYTE         $0x52
 	BYTE         $0xeb
-	VBROADCASTSS 104(AX), Z27
+	VPBROADCASTD 104(AX), Z27
 
 	// VDPBF16PS Z27, Z24, Z6
 	BYTE $0x62
@@ -3814,7 +3814,7 @@ terms:
 	BYTE         $0x40
 	BYTE         $0x52
 	BYTE         $0xc3
-	VBROADCASTSS 108(AX), Z27
+	VPBROADCASTD 108(AX), Z27
 
 	// VDPBF16PS Z27, Z24, Z9
 	BYTE $0x62
@@ -3839,7 +3839,7 @@ terms:
 	BYTE         $0x40
 	BYTE         $0x52
 	BYTE         $0xdb
-	VBROADCASTSS 112(AX), Z27
+	VPBROADCASTD 112(AX), Z27
 
 	// VDPBF16PS Z27, Z24, Z12
 	BYTE $0x62
@@ -3864,7 +3864,7 @@ terms:
 	BYTE         $0x40
 	BYTE         $0x52
 	BYTE         $0xf3
-	VBROADCASTSS 116(AX), Z27
+	VPBROADCASTD 116(AX), Z27
 
 	// VDPBF16PS Z27, Z24, Z15
 	BYTE $0x62
@@ -3889,7 +3889,7 @@ terms:
 	BYTE         $0x40
 	BYTE         $0x52
 	BYTE         $0xcb
-	VBROADCASTSS 120(AX), Z27
+	VPBROADCASTD 120(AX), Z27
 
 	// VDPBF16PS Z27, Z24, Z18
 	BYTE $0x62
@@ -3914,7 +3914,7 @@ terms:
 	BYTE         $0x40
 	BYTE         $0x52
 	BYTE         $0xe3
-	VBROADCASTSS 124(AX), Z27
+	VPBROADCASTD 124(AX), Z27
 
 	// VDPBF16PS Z27, Z24, Z21
 	BYTE $0x62
@@ -3952,7 +3952,7 @@ term:
 	VMOVUPS      (R11), Z24
 	VMOVUPS      64(R11), Z25
 	VMOVUPS      128(R11), Z26
-	VBROADCASTSS (AX), Z27
+	VPBROADCASTD (AX), Z27
 
 	// VDPBF16PS Z27, Z24, Z0
 	BYTE $0x62
@@ -3977,7 +3977,7 @@ term:
 	BYTE         $0x40
 	BYTE         $0x52
 	BYTE         $0xd3
-	VBROADCASTSS 4(AX), Z27
+	VPBROADCASTD 4(AX), Z27
 
 	// VDPBF16PS Z27, Z24, Z3
 	BYTE $0x62
@@ -4002,7 +4002,7 @@ term:
 	BYTE         $0x40
 	BYTE         $0x52
 	BYTE         $0xeb
-	VBROADCASTSS 8(AX), Z27
+	VPBROADCASTD 8(AX), Z27
 
 	// VDPBF16PS Z27, Z24, Z6
 	BYTE $0x62
@@ -4027,7 +4027,7 @@ term:
 	BYTE         $0x40
 	BYTE         $0x52
 	BYTE         $0xc3
-	VBROADCASTSS 12(AX), Z27
+	VPBROADCASTD 12(AX), Z27
 
 	// VDPBF16PS Z27, Z24, Z9
 	BYTE $0x62
@@ -4052,7 +4052,7 @@ term:
 	BYTE         $0x40
 	BYTE         $0x52
 	BYTE         $0xdb
-	VBROADCASTSS 16(AX), Z27
+	VPBROADCASTD 16(AX), Z27
 
 	// VDPBF16PS Z27, Z24, Z12
 	BYTE $0x62
@@ -4077,7 +4077,7 @@ term:
 	BYTE         $0x40
 	BYTE         $0x52
 	BYTE         $0xf3
-	VBROADCASTSS 20(AX), Z27
+	VPBROADCASTD 20(AX), Z27
 
 	// VDPBF16PS Z27, Z24, Z15
 	BYTE $0x62
@@ -4102,7 +4102,7 @@ term:
 	BYTE         $0x40
 	BYTE         $0x52
 	BYTE         $0xcb
-	VBROADCASTSS 24(AX), Z27
+	VPBROADCASTD 24(AX), Z27
 
 	// VDPBF16PS Z27, Z24, Z18
 	BYTE $0x62
@@ -4127,7 +4127,7 @@ term:
 	BYTE         $0x40
 	BYTE         $0x52
 	BYTE         $0xe3
-	VBROADCASTSS 28(AX), Z27
+	VPBROADCASTD 28(AX), Z27
 
 	// VDPBF16PS Z27, Z24, Z21
 	BYTE $0x62

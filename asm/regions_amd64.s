@@ -177,6 +177,7 @@ TEXT ·BoxPsiGradientAVX512(SB), NOSPLIT, $0-72
 	//   R9         ids
 	//   R10        weights
 	//   R11        count
+	//   Z20        weight of a pair in all lanes
 	MOVQ    dq+0(FP), AX
 	MOVQ    q+8(FP), CX
 	MOVQ    n+16(FP), DX
@@ -208,46 +209,47 @@ value:
 	MOVQ    count+64(FP), R11
 
 row:
-	MOVLQSX     (R9), R12
-	IMULQ       stride+32(FP), R12
-	VMOVUPS     (BX)(R12*4), Z15
-	VMULPS      Z5, Z15, Z15
-	VADDPS      Z1, Z15, Z15
-	VDIVPS      Z15, Z2, Z17
-	VSUBPS      Z17, Z6, Z15
-	VPANDD      Z0, Z15, Z18
-	VMULPS      Z7, Z18, Z20
-	VMULPS      Z8, Z18, Z19
-	VSUBPS      Z9, Z19, Z19
-	VCMPPS      $0x1e, Z19, Z20, K1
-	VMAXPS      Z19, Z20, Z19
-	VBLENDMPS   Z7, Z8, K1, Z16
-	VMULPS.BCST (R10), Z19, Z19
-	VMULPS      Z16, Z19, Z16
-	VPTERNLOGD  $0x78, Z4, Z15, Z16
-	VSUBPS      Z17, Z3, Z15
-	VMULPS      Z15, Z17, Z17
-	VMULPS      Z16, Z17, Z17
-	VADDPS      Z17, Z12, Z12
-	VSUBPS      Z16, Z13, Z13
-	VMULPS      Z10, Z18, Z15
-	VSUBPS      Z11, Z18, Z18
-	VBLENDMPS   Z15, Z18, K1, Z18
-	VMULPS      Z18, Z19, Z19
-	VADDPS      Z19, Z14, Z14
-	ADDQ        $0x04, R9
-	ADDQ        $0x04, R10
-	SUBQ        $0x00000001, R11
-	JNE         row
-	VMOVUPS     Z12, (AX)
-	VMOVUPS     Z13, (AX)(SI*1)
-	VMOVUPS     Z14, (AX)(SI*2)
-	ADDQ        $0x40, R8
-	ADDQ        $0x40, CX
-	ADDQ        $0x40, AX
-	ADDQ        $0x40, BX
-	SUBQ        $0x10, DX
-	JNE         value
+	MOVLQSX      (R9), R12
+	IMULQ        stride+32(FP), R12
+	VMOVUPS      (BX)(R12*4), Z15
+	VMULPS       Z5, Z15, Z15
+	VADDPS       Z1, Z15, Z15
+	VDIVPS       Z15, Z2, Z17
+	VSUBPS       Z17, Z6, Z15
+	VPANDD       Z0, Z15, Z18
+	VMULPS       Z7, Z18, Z20
+	VMULPS       Z8, Z18, Z19
+	VSUBPS       Z9, Z19, Z19
+	VCMPPS       $0x1e, Z19, Z20, K1
+	VMAXPS       Z19, Z20, Z19
+	VBLENDMPS    Z7, Z8, K1, Z16
+	VPBROADCASTD (R10), Z20
+	VMULPS       Z20, Z19, Z19
+	VMULPS       Z16, Z19, Z16
+	VPTERNLOGD   $0x78, Z4, Z15, Z16
+	VSUBPS       Z17, Z3, Z15
+	VMULPS       Z15, Z17, Z17
+	VMULPS       Z16, Z17, Z17
+	VADDPS       Z17, Z12, Z12
+	VSUBPS       Z16, Z13, Z13
+	VMULPS       Z10, Z18, Z15
+	VSUBPS       Z11, Z18, Z18
+	VBLENDMPS    Z15, Z18, K1, Z18
+	VMULPS       Z18, Z19, Z19
+	VADDPS       Z19, Z14, Z14
+	ADDQ         $0x04, R9
+	ADDQ         $0x04, R10
+	SUBQ         $0x00000001, R11
+	JNE          row
+	VMOVUPS      Z12, (AX)
+	VMOVUPS      Z13, (AX)(SI*1)
+	VMOVUPS      Z14, (AX)(SI*2)
+	ADDQ         $0x40, R8
+	ADDQ         $0x40, CX
+	ADDQ         $0x40, AX
+	ADDQ         $0x40, BX
+	SUBQ         $0x10, DX
+	JNE          value
 	VZEROUPPER
 	RET
 
@@ -282,6 +284,7 @@ TEXT ·BoxPhiGradientAVX512(SB), NOSPLIT, $0-64
 	//   Z6         sums
 	//   R10        weights
 	//   R11        count
+	//   Z11        weight of a pair in all lanes
 	MOVQ    dx+0(FP), AX
 	MOVQ    x+8(FP), CX
 	MOVQ    n+16(FP), DX
@@ -306,36 +309,37 @@ value:
 	MOVQ    count+56(FP), R11
 
 query:
-	VMULPS      (R9), Z5, Z7
-	VADDPS      Z1, Z7, Z7
-	VDIVPS      Z7, Z2, Z8
-	VMOVUPS     (R9)(DI*1), Z7
-	VSUBPS      Z8, Z7, Z7
-	VPANDD      Z0, Z7, Z9
-	VMULPS      (R9)(DI*2), Z9, Z11
-	VMULPS      (R9)(R8*1), Z9, Z9
-	VSUBPS      (R9)(DI*4), Z9, Z9
-	VCMPPS      $0x1e, Z9, Z11, K1
-	VMAXPS      Z9, Z11, Z9
-	VMOVUPS     (R9)(R8*1), Z11
-	VBLENDMPS   (R9)(DI*2), Z11, K1, Z10
-	VMULPS.BCST (R10), Z9, Z9
-	VMULPS      Z10, Z9, Z10
-	VPTERNLOGD  $0x78, Z4, Z7, Z10
-	VSUBPS      Z8, Z3, Z7
-	VMULPS      Z7, Z8, Z8
-	VMULPS      Z10, Z8, Z8
-	VADDPS      Z8, Z6, Z6
-	ADDQ        $0x04, R10
-	ADDQ        SI, R9
-	SUBQ        $0x00000001, R11
-	JNE         query
-	VMOVUPS     Z6, (AX)
-	ADDQ        $0x40, AX
-	ADDQ        $0x40, CX
-	ADDQ        $0x40, BX
-	SUBQ        $0x10, DX
-	JNE         value
+	VMULPS       (R9), Z5, Z7
+	VADDPS       Z1, Z7, Z7
+	VDIVPS       Z7, Z2, Z8
+	VMOVUPS      (R9)(DI*1), Z7
+	VSUBPS       Z8, Z7, Z7
+	VPANDD       Z0, Z7, Z9
+	VMULPS       (R9)(DI*2), Z9, Z11
+	VMULPS       (R9)(R8*1), Z9, Z9
+	VSUBPS       (R9)(DI*4), Z9, Z9
+	VCMPPS       $0x1e, Z9, Z11, K1
+	VMAXPS       Z9, Z11, Z9
+	VMOVUPS      (R9)(R8*1), Z11
+	VBLENDMPS    (R9)(DI*2), Z11, K1, Z10
+	VPBROADCASTD (R10), Z11
+	VMULPS       Z11, Z9, Z9
+	VMULPS       Z10, Z9, Z10
+	VPTERNLOGD   $0x78, Z4, Z7, Z10
+	VSUBPS       Z8, Z3, Z7
+	VMULPS       Z7, Z8, Z8
+	VMULPS       Z10, Z8, Z8
+	VADDPS       Z8, Z6, Z6
+	ADDQ         $0x04, R10
+	ADDQ         SI, R9
+	SUBQ         $0x00000001, R11
+	JNE          query
+	VMOVUPS      Z6, (AX)
+	ADDQ         $0x40, AX
+	ADDQ         $0x40, CX
+	ADDQ         $0x40, BX
+	SUBQ         $0x10, DX
+	JNE          value
 	VZEROUPPER
 	RET
 
@@ -1199,6 +1203,7 @@ TEXT ·ParallelogramPsiGradientAVX512(SB), NOSPLIT, $0-72
 	//   R10        weights
 	//   R11        count
 	//   R12        inside
+	//   Z17        weight of a pair in all lanes
 	MOVQ    dq+0(FP), AX
 	MOVQ    q+8(FP), CX
 	MOVQ    n+16(FP), DX
@@ -1236,7 +1241,7 @@ row:
 	VMOVUPS      (BX)(R13*4), Z13
 	VMULPS       Z3, Z13, Z14
 	VSUBPS       Z14, Z4, Z14
-	VBROADCASTSS (R12), Z15
+	VPBROADCASTD (R12), Z15
 	VPMOVD2M     Z15, K1
 	VPANDD       Z0, Z14, Z15
 	VBLENDMPS    Z5, Z6, K1, Z2
@@ -1244,7 +1249,8 @@ row:
 	KNOTW        K1, K2
 	VMOVUPS.Z    Z7, K2, Z17
 	VSUBPS       Z17, Z16, Z16
-	VMULPS.BCST  (R10), Z16, Z16
+	VPBROADCASTD (R10), Z17
+	VMULPS       Z17, Z16, Z16
 	VMULPS       Z2, Z16, Z2
 	VPTERNLOGD   $0x78, Z1, Z14, Z2
 	VADDPS       Z2, Z10, Z10
@@ -1304,6 +1310,7 @@ TEXT ·ParallelogramPhiGradientAVX512(SB), NOSPLIT, $0-64
 	//   R10        weights
 	//   R11        count
 	//   R12        inside
+	//   Z7         weight of a pair in all lanes
 	MOVQ    dx+0(FP), AX
 	MOVQ    x+8(FP), CX
 	MOVQ    n+16(FP), DX
@@ -1332,7 +1339,7 @@ query:
 	VMULPS       (R9), Z3, Z5
 	VMOVUPS      (R9)(DI*1), Z6
 	VSUBPS       Z5, Z6, Z5
-	VBROADCASTSS (R12), Z6
+	VPBROADCASTD (R12), Z6
 	VPMOVD2M     Z6, K1
 	VPANDD       Z0, Z5, Z6
 	VMOVUPS      (R9)(R8*1), Z7
@@ -1341,7 +1348,8 @@ query:
 	KNOTW        K1, K1
 	VMOVUPS.Z    (R9)(DI*4), K1, Z7
 	VSUBPS       Z7, Z6, Z6
-	VMULPS.BCST  (R10), Z6, Z6
+	VPBROADCASTD (R10), Z7
+	VMULPS       Z7, Z6, Z6
 	VMULPS       Z2, Z6, Z2
 	VPTERNLOGD   $0x78, Z1, Z5, Z2
 	VMULPS       (R9), Z2, Z2

@@ -456,7 +456,7 @@ words:
 
 row:
 	// Finish a row: score = float32(coarse) + float32(fine)·(1/254)
-	VBROADCASTSS fineUnit<>+0(SB), Z0
+	VPBROADCASTD fineUnit<>+0(SB), Z0
 	MOVQ         16(SP), CX
 	MOVQ         48(SP), DX
 	VCVTDQ2PS    (CX), Z1
@@ -501,8 +501,8 @@ row:
 
 target0:
 	// Compare with the thresholds
-	VBROADCASTSS (DX)(DI*8), Z0
-	VBROADCASTSS 4(DX)(DI*8), Z4
+	VPBROADCASTD (DX)(DI*8), Z0
+	VPBROADCASTD 4(DX)(DI*8), Z4
 	VCMPPS       $0x15, Z0, Z1, K1, K4
 	VCMPPS       $0x1e, Z4, Z1, K4, K5
 	KMOVW        K4, R9

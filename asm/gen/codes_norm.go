@@ -22,7 +22,7 @@ with a sign.`
 // kernel takes two.
 func int16NormComparison(words int, vnni bool) comparison {
 	c := comparison{
-		name: fmt.Sprintf("Int16Norm%d", 2*words), group: words, psi: 1, phi: 1, falling: true, codes: true,
+		name: fmt.Sprintf("Int16Norm%d", 2*words), group: words, psi: 1, phi: 1, falling: true,
 		rows512: 6, rows256: 4, constants: loadTiny,
 		equation: `score[i][j] = −Σ_g √(Σ_u Σ_x (ψ[t+u][i].x − φ[t+u][j].x)²), u < ` + fmt.Sprint(words) + `, t = g·` +
 			fmt.Sprint(words) + int16NormRest,
@@ -77,7 +77,7 @@ func (c vectors) addSquaresOfCodes(d, s reg.VecVirtual, replace, vnni bool) {
 // int16GroupNormComparison compares groups of any number of words.
 func int16GroupNormComparison(vnni bool) comparison {
 	return comparison{
-		name: "Int16GroupNorm", group: anyGroup, psi: 1, phi: 1, falling: true, codes: true, rows512: 4, rows256: 6,
+		name: "Int16GroupNorm", group: anyGroup, psi: 1, phi: 1, falling: true, rows512: 4, rows256: 6,
 		constants: loadTiny,
 		equation:  `score[i][j] = −Σ_g √(Σ_u Σ_x (ψ[t+u][i].x − φ[t+u][j].x)²), u < Group, t = g·Group` + int16NormRest,
 		groupSquares: func(c vectors, _ fixed, psi *entry, phi, squares reg.VecVirtual, first bool) {

@@ -254,7 +254,6 @@ func distances(c *build.Context) {
 						c.Comment("Σ " + d.score)
 						return d.addScore(c, k)
 					},
-					embedded: true,
 				})
 			}
 			rows, columns = d.gradientTile[set][0], d.gradientTile[set][1]
@@ -367,7 +366,7 @@ func (c vectors) gradients(d distance, k constants, mr, rows, columns, width int
 			holds(c.Context, "y of the term", y[v]...)
 		}
 		for i := range rows {
-			g := &entry{c: c, at: at(a, i), embedded: c.lanes == 16, what: "g of a row in all lanes"}
+			g := &entry{c: c, at: at(a, i), what: "g of a row in all lanes"}
 			for v := range columns {
 				add(g, x[i][v], y[v], sum[i][v])
 			}

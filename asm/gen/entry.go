@@ -5,33 +5,19 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// entry is a value x in memory, such as an entry of ψ, that is combined with every lane of a vector
-// y. With AVX2, a broadcast into a register is just a load. On processors that compute 512 bits in
-// two halves, a 512-bit broadcast also occupies an arithmetic unit. An AVX-512 instruction can
-// instead broadcast its own memory operand (an embedded broadcast). An embedded broadcast costs
-// only a load, but every y needs its own. Kernels of sums of products do not embed the broadcasts:
-// their arithmetic would have to wait for the loads, and it leaves units idle that separate
-// broadcasts can use.
+// entry is a value x in memory, such as an entry of ψ, that is combined with every lane of a vector y.
 type entry struct {
 	c        vectors
 	at       operand.Mem
-	embedded bool
-	integer  bool           // x is an integer
 	what     string         // for the register map
 	register reg.VecVirtual // nil before the broadcast
 	last     bool           // nothing needs the register after this update
 }
 
-// lanes returns a register that holds x in all lanes. Some processors that compute 512 bits in two
-// halves load a broadcast integer without an arithmetic unit, but not a broadcast float32 value.
+// lanes returns a register that holds x in all lanes.
 func (e *entry) lanes() reg.VecVirtual {
 	if e.register == nil {
-		if e.integer {
-			e.register = e.c.vec()
-			e.c.VPBROADCASTD(e.at, e.register)
-		} else {
-			e.register = e.c.broadcast(e.at)
-		}
+		e.register = e.c.broadcast(e.at)
 		holds(e.c.Context, e.what, e.register)
 	}
 	return e.register
@@ -57,37 +43,13 @@ func inRegisters(words []reg.VecVirtual) (list []*entry) {
 }
 
 // subtract sets d to x − y or to y − x.
-func (e *entry) subtract(c vectors, y, d reg.VecVirtual) {
-	if e.embedded {
-		c.VSUBPS_BCST(e.at, y, d)
-	} else {
-		c.VSUBPS(y, e.lanes(), d)
-	}
-}
+func (e *entry) subtract(c vectors, y, d reg.VecVirtual) { c.VSUBPS(y, e.lanes(), d) }
 
 // multiply sets p to x·y.
-func (e *entry) multiply(c vectors, y, p reg.VecVirtual) {
-	if e.embedded {
-		c.VMULPS_BCST(e.at, y, p)
-	} else {
-		c.VMULPS(e.lanes(), y, p)
-	}
-}
+func (e *entry) multiply(c vectors, y, p reg.VecVirtual) { c.VMULPS(e.lanes(), y, p) }
 
 // multiplyAdd adds x·y to sum, fused.
-func (e *entry) multiplyAdd(c vectors, y, sum reg.VecVirtual) {
-	if e.embedded {
-		c.VFMADD231PS_BCST(e.at, y, sum)
-	} else {
-		c.VFMADD231PS(y, e.lanes(), sum)
-	}
-}
+func (e *entry) multiplyAdd(c vectors, y, sum reg.VecVirtual) { c.VFMADD231PS(y, e.lanes(), sum) }
 
 // multiplySubtract subtracts x·y from sum, fused.
-func (e *entry) multiplySubtract(c vectors, y, sum reg.VecVirtual) {
-	if e.embedded {
-		c.VFNMADD231PS_BCST(e.at, y, sum)
-	} else {
-		c.VFNMADD231PS(e.lanes(), y, sum)
-	}
-}
+func (e *entry) multiplySubtract(c vectors, y, sum reg.VecVirtual) { c.VFNMADD231PS(y, e.lanes(), sum) }

@@ -57,9 +57,6 @@ type microKernel struct {
 	width       int                     // vectors of columns of a panel
 	group       int                     // terms that are added together
 	begin       func(c vectors) addTerm // loads constants
-	// embedded reports whether AVX-512 kernels broadcast the entries of rows in the arithmetic
-	// instructions (see entry).
-	embedded bool
 }
 
 // addTerm adds a group of terms to a vector of sums, given entries of a row and vectors of columns.
@@ -103,9 +100,7 @@ func (c vectors) micro(k microKernel) {
 		for i := range mr {
 			var x []*entry
 			for t := range k.group {
-				x = append(x, &entry{
-					c: c, at: at(a, (u+t)*mr+i), embedded: c.lanes == 16 && k.embedded, what: "a[i][t] in all lanes",
-				})
+				x = append(x, &entry{c: c, at: at(a, (u+t)*mr+i), what: "a[i][t] in all lanes"})
 			}
 			for v, y := range ys {
 				addTerms(x, y, acc[i][v])

@@ -83,10 +83,7 @@ func (c panel) scoreGroups(at progress) (acc [][]reg.VecVirtual) {
 		}
 		holds(c.Context, "φ[t][j] of the panel's candidates", candidates...)
 		for i, row := range squares {
-			query := &entry{
-				c: c.vectors, at: operand.Mem{Base: psi, Disp: 4 * i}, embedded: c.lanes == 16, integer: c.codes,
-				what: entryOfPsi,
-			}
+			query := &entry{c: c.vectors, at: operand.Mem{Base: psi, Disp: 4 * i}, what: entryOfPsi}
 			c.perRegister(c.wide, func(piece vectors, v int) {
 				c.groupSquares(piece, k, query, candidates[v], row[v], first)
 			})

@@ -66,11 +66,6 @@ type comparison struct {
 	// rows512 and rows256 are the numbers of queries in a strip for AVX-512, with panels of 48
 	// candidates, and for AVX2, with panels of 16: as many as the registers hold.
 	rows512, rows256 int
-	// embedded reports whether AVX-512 kernels broadcast the entries of ψ in the arithmetic
-	// instructions (entry).
-	embedded bool
-	// codes reports whether words are two codes each.
-	codes bool
 	// units reports whether coordinates are units of eight one-byte codes (scoreUnits).
 	units bool
 	// total turns a sum, which is an int32, into a score if it is not nil.
@@ -198,7 +193,7 @@ float32 if TargetStart is not nil, which marks the last call for these strips.`,
 // instruction.
 func int16DotComparison(vnni bool) comparison {
 	return comparison{
-		name: "Int16Dot", group: 1, psi: 1, phi: 1, integer: true, codes: true, rows512: 9, rows256: 6,
+		name: "Int16Dot", group: 1, psi: 1, phi: 1, integer: true, rows512: 9, rows256: 6,
 		equation: `score[i][j] = Σ_t Σ_x ψ[t][i].x·φ[t][j].x
 
 over the two signed codes x of a word, in int32 without regard to overflow: the sum is exact if it fits. The kernel
@@ -260,7 +255,7 @@ func (k fixed) absolute(c vectors, x reg.VecVirtual) {
 }
 
 var l1Comparison = comparison{
-	name: "L1", group: 1, psi: 1, phi: 1, falling: true, rows512: 8, rows256: 5, embedded: true, constants: signMask,
+	name: "L1", group: 1, psi: 1, phi: 1, falling: true, rows512: 8, rows256: 5, constants: signMask,
 	equation: `score[i][j] = −Σ_t |ψ[t][i] − φ[t][j]|
 
 in float32: one chain of subtractions from 0 with t ascending.`,
@@ -273,7 +268,7 @@ in float32: one chain of subtractions from 0 with t ascending.`,
 }
 
 var normComparison = comparison{
-	name: "Norm", group: 2, psi: 1, phi: 1, falling: true, rows512: 6, rows256: 4, embedded: true,
+	name: "Norm", group: 2, psi: 1, phi: 1, falling: true, rows512: 6, rows256: 4,
 	constants: loadTiny,
 	equation: `score[i][j] = −Σ_t √(x² + y²),  x = ψ[t][i] − φ[t][j],  y = ψ[t+1][i] − φ[t+1][j],  t = 0, 2, …
 
@@ -300,7 +295,7 @@ func (c vectors) inverseRoot(x, y reg.VecVirtual) {
 }
 
 var phaseComparison = comparison{
-	name: "Phase", group: 2, psi: 1, phi: 1, falling: true, rows512: 6, rows256: 4, embedded: true, constants: signMask,
+	name: "Phase", group: 2, psi: 1, phi: 1, falling: true, rows512: 6, rows256: 4, constants: signMask,
 	equation: `score[i][j] = −Σ_t |ψ[t][i]·φ[t][j] + ψ[t+1][i]·φ[t+1][j]|,  t = 0, 2, …
 
 in float32: one chain of subtractions from 0, with the second product fused.`,
@@ -314,7 +309,7 @@ in float32: one chain of subtractions from 0, with the second product fused.`,
 }
 
 var hakeComparison = comparison{
-	name: "Hake", group: 1, psi: 4, phi: 3, falling: true, rows512: 3, rows256: 2, embedded: true, constants: signMask,
+	name: "Hake", group: 1, psi: 4, phi: 3, falling: true, rows512: 3, rows256: 2, constants: signMask,
 	equation: `score[i][j] = −Σ_t |α·c + β·s| − √Σ_t (a − b·m)²,  α, β, a, b = ψ[4t…4t+3][i],  c, s, m = φ[3t…3t+2][j]
 
 in float32: one chain of subtractions and one of additions from 0 with t ascending. The second product in the
@@ -562,10 +557,7 @@ func (c panel) accumulate(k fixed, psi, phi reg.Register, u int, sums [][][]reg.
 		for i := range c.mr {
 			var query []*entry
 			for _, t := range step.psi {
-				query = append(query, &entry{
-					c: c.vectors, at: at(psi, (u*c.psi+t)*c.mr+i), embedded: c.lanes == 16 && c.embedded,
-					integer: c.codes, what: entryOfPsi,
-				})
+				query = append(query, &entry{c: c.vectors, at: at(psi, (u*c.psi+t)*c.mr+i), what: entryOfPsi})
 			}
 			c.perRegister(c.wide, func(piece vectors, v int) {
 				for _, e := range query {
@@ -590,9 +582,7 @@ func (c panel) accumulateBoth(k fixed, psi, phi reg.Register, u int, sums [][]re
 		queries := make([][2]*entry, c.group)
 		for t := range queries {
 			for q := range queries[t] {
-				queries[t][q] = &entry{
-					c: c.vectors, at: at(psi, (u+t)*c.mr+i+q), integer: c.codes, what: entryOfPsi,
-				}
+				queries[t][q] = &entry{c: c.vectors, at: at(psi, (u+t)*c.mr+i+q), what: entryOfPsi}
 			}
 		}
 		for v, x := range candidates {

@@ -34,8 +34,7 @@ func constant(name string) operand.Op {
 }
 
 var expressiveComparison = comparison{
-	name: "Expressive", group: 1, psi: 12, phi: 1, falling: true, rows512: 3, rows256: 2, embedded: true,
-	constants: signMask,
+	name: "Expressive", group: 1, psi: 12, phi: 1, falling: true, rows512: 3, rows256: 2, constants: signMask,
 	equation: `score[i][j] = −Σ_t (w x − k)² over the terms of all coordinates if the largest x exceeds 1, otherwise NaN
 
 where x = |a − s·φ[t][j]|. The two terms of coordinate t read a, s, w, k from ψ[12t…12t+3][i] and ψ[12t+6…12t+9][i].
@@ -67,11 +66,7 @@ func expressiveTerm(c vectors, k fixed, psi []*entry, phi, acc []reg.VecVirtual)
 	psi[1].multiplySubtract(c, phi[0], x)
 	k.absolute(c, x)
 	c.VMAXPS(x, acc[1], acc[1])
-	if psi[3].embedded {
-		c.VFMSUB213PS_BCST(psi[3].at, psi[2].lanes(), x)
-	} else {
-		c.VFMSUB213PS(psi[3].lanes(), psi[2].lanes(), x)
-	}
+	c.VFMSUB213PS(psi[3].lanes(), psi[2].lanes(), x)
 	c.VFNMADD231PS(x, x, acc[0])
 }
 

@@ -351,9 +351,7 @@ func (t regionTerm) complement(e, r reg.VecVirtual) {
 
 // weight returns the weight of a pair at an address.
 func (t regionTerm) weight(address reg.Register) *entry {
-	return &entry{
-		c: t.c, at: operand.Mem{Base: address}, embedded: t.c.lanes == 16, what: "weight of a pair in all lanes",
-	}
+	return &entry{c: t.c, at: operand.Mem{Base: address}, what: "weight of a pair in all lanes"}
 }
 
 // maskOf returns the mask of a pair for slope: nil for a box.

@@ -63,13 +63,14 @@ func (c vectors) params(names ...string) []reg.GPVirtual {
 	return r
 }
 
-// argument broadcasts a float32 argument.
+// argument broadcasts a float32 argument, with VBROADCASTSS: go vet takes the operand of VPBROADCASTD for 8 bytes.
 func (c vectors) argument(name string) reg.VecVirtual {
 	m, err := c.Param(name).Resolve()
 	if err != nil {
 		panic(err)
 	}
-	r := c.broadcast(m.Addr)
+	r := c.vec()
+	c.VBROADCASTSS(m.Addr, r)
 	holds(c.Context, name+" in all lanes", r)
 	return r
 }

@@ -67,9 +67,15 @@ func (c vectors) load(m operand.Mem) reg.VecVirtual {
 	return r
 }
 
+// broadcast returns a register with the 32 bits at m, an integer or a float32 number, in all lanes. Processors that
+// compute 512 bits in two halves need an arithmetic unit for VBROADCASTSS, but not for VPBROADCASTD.
 func (c vectors) broadcast(m operand.Mem) reg.VecVirtual {
 	r := c.vec()
-	c.VBROADCASTSS(m, r)
+	if c.lanes == 16 {
+		c.VPBROADCASTD(m, r)
+	} else {
+		c.VBROADCASTSS(m, r)
+	}
 	return r
 }
 
