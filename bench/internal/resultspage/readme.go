@@ -14,7 +14,7 @@ var readmeRuns = []struct {
 	runs    []string
 }{
 	{"codex-s", []string{"best-bf16", "best-complex", "ensemble-bf16"}},
-	{"codex-m", []string{"best-bf16", "best-complex", "ensemble"}},
+	{"codex-m", []string{"best-bf16", "best-complex-bf16", "ensemble"}},
 	{"fb15k-237", []string{"best-bf16", "best-complex-bf16", "ensemble-bf16"}},
 	{"wn18rr", []string{"best-bf16", "best-rescal-bf16", "ensemble"}},
 	{"wn18", []string{"best", "best-complex"}},
