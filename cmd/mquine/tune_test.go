@@ -105,7 +105,7 @@ func TestTune(t *testing.T) {
 
 	// A larger number of trials continues the search.
 	mquine(t, "tune", "--resume", dir, "--trials", "2").requireSentence(t, exitFailed,
-		"the search in "+dir+" has up to 3 trials: give a larger number to --trials")
+		"the search in "+dir+" has up to 3 trials: give a larger number (--trials)")
 	again = succeed(t, "tune", "--resume", dir, "--trials", "4", "--budget", "1h")
 	assert.Contains(t, again.stderr, "\nthe search is complete with 4 trials; ")
 	assert.DirExists(t, filepath.Join(dir, "trial-004"))

@@ -1,7 +1,6 @@
 package recipe
 
 import (
-	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -83,7 +82,8 @@ func (r *Recipe) checkHyper(spec *model.Spec) error {
 	}
 	for key := range spec.Start.Hyper(r.Start()) {
 		if _, given := values[key]; given {
-			return errors.New("hyper: other options determine " + key + " of model " + r.Model + ": omit it")
+			return fmt.Errorf("hyper: training determines %s of model %s from other options, such as gamma and init_std: omit it",
+				key, r.Model)
 		}
 	}
 	return nil

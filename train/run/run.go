@@ -11,6 +11,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/mquine/mquine/internal/atomicfile"
@@ -98,7 +99,7 @@ func OpenOn(ctx context.Context, dir string, g *kg.Graph, m train.Machine) (*Run
 	return r, nil
 }
 
-// Close releases the lock of the folder. The run cannot train any more.
+// Close releases the lock of the folder. The run cannot train any more: Train returns an error if an epoch remains.
 func (r *Run) Close() error {
 	r.closed = true
 	l := r.lock
@@ -383,30 +384,34 @@ func (r *Run) validate(ctx context.Context, e *train.Epoch) (err error) {
 	return nil
 }
 
-// keep writes all files of an epoch. It writes the state last.
+// keep writes all files of an epoch, the state last. Before each of them, it checks that the folder is still the run's.
 func (r *Run) keep(ctx context.Context, e train.Epoch) error {
-	if err := r.save(ctx, lastName); err != nil {
-		return err
+	writes := []func() error{
+		func() error { return r.save(ctx, lastName) },
+		func() error { return r.save(ctx, bestName) },
+		r.writeLog,
+		r.plot,
+		func() error { return r.writeState(ctx) },
 	}
-	if e.Best {
-		if err := r.save(ctx, bestName); err != nil {
+	if !e.Best {
+		writes = slices.Delete(writes, 1, 2)
+	}
+	for _, write := range writes {
+		if err := r.lock.Check(); err != nil {
+			return err
+		}
+		if err := write(); err != nil {
+			if gone := r.lock.Check(); gone != nil {
+				return gone // the reason for err
+			}
 			return err
 		}
 	}
-	if err := r.writeLog(); err != nil {
-		return err
-	}
-	if err := r.plot(); err != nil {
-		return err
-	}
-	return r.writeState(ctx)
+	return nil
 }
 
 // save writes the checkpoint with the given name, last or best.
 func (r *Run) save(ctx context.Context, name string) error {
-	if err := r.lock.Check(); err != nil {
-		return err
-	}
 	dir := r.path(name)
 	metadata := map[string]string{
 		"dataset": r.Graph.Name, "epoch": fmt.Sprint(r.progress.epoch), "training": r.Recipe.Line(),

@@ -174,6 +174,44 @@ func TestClosedRun(t *testing.T) {
 	assert.NoError(t, r.Train(t.Context(), nil))
 }
 
+// atErr is a context that calls do whenever its error is asked for.
+type atErr struct {
+	context.Context
+	do func()
+}
+
+func (c atErr) Err() error {
+	c.do()
+	return c.Context.Err()
+}
+
+// A run whose folder is moved away while it writes the files of an epoch leaves no log or state in a new folder at the
+// same place, and says what happened.
+func TestReplacedFolder(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "run")
+	require.NoError(t, create(t, dir, traintest.FamiliesFolder(t), traintest.Small(2)))
+	r, err := Open(t.Context(), dir, machineOf(t, 1))
+	require.NoError(t, err)
+	moved := false
+	ctx := atErr{t.Context(), func() {
+		if !moved && r.has(lastName, parametersName) {
+			moved = true
+			require.NoError(t, os.Rename(dir, dir+"-moved"))
+			require.NoError(t, os.Mkdir(dir, 0o777))
+		}
+	}}
+	assert.ErrorContains(t, r.Train(ctx, nil), "was removed or replaced while the folder was in use")
+	require.NoError(t, r.Close())
+	assert.True(t, moved)
+	for _, name := range []string{logName, lossPlotName, metricPlotName, stateName} {
+		assert.NoFileExists(t, filepath.Join(dir, name))
+	}
+	continued, err := Open(t.Context(), dir+"-moved", machineOf(t, 1))
+	require.NoError(t, err)
+	require.NoError(t, continued.Train(t.Context(), nil))
+	require.NoError(t, continued.Close())
+}
+
 // TrainTo trains at most the epochs of the recipe, also on a finished run, and needs no callback.
 func TestTrainToBeyondTheEnd(t *testing.T) {
 	data := traintest.FamiliesFolder(t)

@@ -99,10 +99,10 @@ func TestExtend(t *testing.T) {
 	assert.Equal(t, 7, strings.Count(after, `"epochs":2,`))
 
 	assert.EqualError(t, extend(t, dir, 6),
-		"the search in "+dir+" has up to 7 trials: give a larger number to --trials")
+		"the search in "+dir+" has up to 7 trials: give a larger number (--trials)")
 	endless := createFolder(t, resumeSpace, Plan{Seed: 3, Rungs: 2})
 	assert.EqualError(t, extend(t, endless, 6),
-		"the search in "+endless+" has no limit on its trials: continue it without --trials")
+		"the search in "+endless+" has no limit on its trials, so their number (--trials) cannot be raised")
 }
 
 // extend extends a search and closes it.
