@@ -18,24 +18,28 @@ type sizes struct {
 	name     string
 	exponent float64 // exponent of the Pareto distribution of sizes, cut off at 1,000; 0 means 10 triples each
 	easier   bool    // whether clusters of more than 20 triples have better ranks
+	rare     bool    // whether a cluster is one triple, whose rank is seldom good
 }
 
 // draw returns the ranks of a cluster. Each is 1 with a probability drawn for the cluster, and 10
-// otherwise.
+// otherwise. If good ranks are rare, it is 1 with the probability 0.05, and 1,000 otherwise.
 func (s sizes) draw(rng *rand.Rand, cluster int) []rank.Rank {
-	n := 10
+	n, worse := 10, int32(9)
 	if s.exponent > 0 {
 		n = int(min(1000, math.Pow(rng.Float64(), -1/s.exponent)))
 	}
 	chance := math.Pow(rng.Float64(), 2)
-	if s.easier && n > 20 {
+	switch {
+	case s.easier && n > 20:
 		chance = math.Sqrt(chance)
+	case s.rare:
+		n, worse, chance = 1, 999, 0.05
 	}
 	ranks := make([]rank.Rank, n)
 	for i := range ranks {
 		ranks[i].Triple = kg.Triple{Head: int32(i), Relation: int32(cluster)}
 		if rng.Float64() >= chance {
-			ranks[i].Better[rank.All] = 9
+			ranks[i].Better[rank.All] = worse
 		}
 	}
 	return ranks
@@ -46,7 +50,8 @@ func (s sizes) draw(rng *rand.Rand, cluster int) []rank.Rank {
 func writeFew(ctx context.Context, t *tabwriter.Writer, o options) error {
 	fmt.Fprintln(t, "clusters\tsize\teffective\twith an interval\tpercentiles\texpanded\t")
 	for _, s := range []sizes{
-		{"equal", 0, false}, {"Pareto 2", 2, false}, {"Pareto 1.2", 1.2, false}, {"large ones easier", 1.2, true},
+		{name: "equal"}, {name: "Pareto 2", exponent: 2}, {name: "Pareto 1.2", exponent: 1.2},
+		{name: "large ones easier", exponent: 1.2, easier: true}, {name: "one triple, rarely good", rare: true},
 	} {
 		rng := rand.New(rand.NewPCG(o.seed, 1))
 		trueMean := s.mean(rng)
