@@ -82,8 +82,8 @@ func (r *Recipe) checkHyper(spec *model.Spec) error {
 	}
 	for key := range spec.Start.Hyper(r.Start()) {
 		if _, given := values[key]; given {
-			return fmt.Errorf("hyper: training determines %s of model %s from other options, such as gamma and init_std: omit it",
-				key, r.Model)
+			return fmt.Errorf("hyper: training determines %s of model %s from other options, such as gamma and "+
+				"init_std: omit it", key, r.Model)
 		}
 	}
 	return nil

@@ -180,7 +180,8 @@ func (f *Folder) lockPlan(ctx context.Context) error {
 func (f *Folder) extend(trials int) error {
 	switch former := f.Plan.Trials; {
 	case former == 0:
-		return fmt.Errorf("the search in %s has no limit on its trials, so their number (--trials) cannot be raised", f.Dir)
+		return fmt.Errorf("the search in %s has no limit on its trials, so their number (--trials) cannot be raised",
+			f.Dir)
 	case trials < former:
 		return fmt.Errorf("the search in %s has up to %s: give a larger number (--trials)", f.Dir,
 			text.Plural(former, "trial"))
