@@ -90,11 +90,10 @@ func describeCheckpoint(ctx context.Context, log io.Writer, path, vocabulary str
 	return info, nil
 }
 
-// summary returns a table of the file, the tool, the model, the size and the protocol.
-func (c *checkpointInfo) summary() *text.Table {
-	t := text.NewTable()
+// summary describes the file, the tool, the model, the size and the protocol.
+func (c *checkpointInfo) summary() (pairs [][2]string) {
 	add := func(name, format string, args ...any) {
-		t.AppendRow(table.Row{name, fmt.Sprintf(format, args...)})
+		pairs = append(pairs, [2]string{name, fmt.Sprintf(format, args...)})
 	}
 	add("file", "%s, %s", c.Path, humanize.IBytes(uint64(c.Bytes)))
 	add("sha256", "%s", c.SHA256)
@@ -125,13 +124,12 @@ func (c *checkpointInfo) summary() *text.Table {
 		p := metrics.Protocols[i]
 		add("protocol", "--protocol %s: %v sides, filter %v, %v ties", p.Name, p.Sides, p.Filter, p.Ties)
 	}
-	return t
+	return pairs
 }
 
-// metadata returns a table of the metadata. Long values, such as the options of a training run, have several rows.
-func (c *checkpointInfo) metadata() *text.Table {
-	var names, values []string
-	width := len("metadata")
+// metadata returns the metadata below a header. It shortens long names and values.
+func (c *checkpointInfo) metadata() [][2]string {
+	pairs := [][2]string{{"metadata", "value"}}
 	for _, key := range slices.Sorted(maps.Keys(c.Metadata)) {
 		name, nameMore := beginning(key)
 		value := c.Metadata[key]
@@ -139,29 +137,18 @@ func (c *checkpointInfo) metadata() *text.Table {
 			value = currentNames(value)
 		}
 		value, more := beginning(value)
-		names, values = append(names, name+nameMore), append(values, strconv.Quote(value)+more)
-		width = max(width, utf8.RuneCountInString(name+nameMore))
+		pairs = append(pairs, [2]string{name + nameMore, strconv.Quote(value) + more})
 	}
-	t := text.NewTable()
-	t.AppendHeader(table.Row{"metadata", "value"})
-	const widest = 40 // leaves room for values
-	indent := strings.Repeat(" ", min(width, widest)+2)
-	for i, name := range names {
-		for _, line := range strings.Split(text.WrapAfter(indent, values[i]), "\n") {
-			t.AppendRow(table.Row{name, strings.TrimPrefix(line, indent)})
-			name = ""
-		}
-	}
-	return t
+	return pairs
 }
 
 func (c *checkpointInfo) print(w io.Writer) {
-	fmt.Fprintf(w, "%s\n\n", c.summary().Render())
+	fmt.Fprintf(w, "%s\n\n", text.Pairs(c.summary()))
 	for _, note := range c.Notes {
 		fmt.Fprintf(w, "%s\n\n", text.Wrap("note: "+text.Escape(note)))
 	}
 	if len(c.Metadata) > 0 {
-		fmt.Fprintf(w, "%s\n\n", c.metadata().Render())
+		fmt.Fprintf(w, "%s\n\n", text.Pairs(c.metadata()))
 	}
 
 	// Minimum, maximum and rms cover the finite values, and the norms cover the finite rows.

@@ -38,10 +38,10 @@ func TestInfoCheckpointWithLongMetadata(t *testing.T) {
 	report := w.path("info.json")
 	o := succeed(t, "info", w.model, "--json", report)
 	assert.Less(t, len(o.stdout), 20_000)
-	assert.Regexp(t, `(?m)^note +"aé{499}"\n +… \(8,388,609 bytes in total\)$`, o.stdout)
+	assert.Regexp(t, `(?m)^note\n +"aé{499}"\n +… \(8,388,609 bytes in total\)$`, o.stdout)
 	assert.Regexp(t, `(?m)^words +"word( word){6}\n( +word( word){6}\n){4} +word( word){4} end"$`, o.stdout)
-	assert.Regexp(t, `(?m)^xé{499} … \(2,001 bytes in total\) +"short"$`, o.stdout)
-	assert.Regexp(t, `(?m)^vocabularies +in `+regexp.QuoteMeta(w.model)+`$`, o.stdout)
+	assert.Regexp(t, `(?m)^xé{499} … \(2,001 bytes in total\)\n +"short"$`, o.stdout)
+	assert.Regexp(t, `(?m)^vocabularies\s+in `+regexp.QuoteMeta(w.model)+`$`, o.stdout)
 	var info struct {
 		Metadata      map[string]string `json:"metadata"`
 		VocabularyDir string            `json:"vocabulary_dir"`

@@ -65,7 +65,7 @@ func (t *Table) Write(w io.Writer, f Format) error {
 	return err
 }
 
-// lineWidth is the width of lines of text above and below tables.
+// lineWidth is the width of lines of text above and below tables, and of pairs.
 const lineWidth = 80
 
 // Wrap breaks a line between words, after at most 80 columns.
