@@ -23,6 +23,11 @@ func printLine(w io.Writer, format string, args ...any) error {
 	return err
 }
 
+// printWrapped is like printLine, but breaks the line between words, after at most 80 columns.
+func printWrapped(w io.Writer, format string, args ...any) {
+	fmt.Fprintln(w, text.Wrap(text.Escape(fmt.Sprintf(format, args...))))
+}
+
 // printNote prints a line that begins with "note:".
 func printNote(w io.Writer, format string, args ...any) {
 	fmt.Fprintf(w, "%s %s\n", text.Yellow.Of(w, "note:"), text.Escape(fmt.Sprintf(format, args...)))

@@ -74,6 +74,45 @@ func TestInfoAndDiscoverOnTerminal(t *testing.T) {
 	}
 }
 
+// The table of a search fits the terminal, and a line names the options that it leaves out. Other
+// outputs have all options.
+func TestTuneOnTerminal(t *testing.T) {
+	data := smallFamilies(t)
+	t.Chdir(t.TempDir())
+	space := spaceFile(t, "model: {choice: [complex, distmult]}\ndim: {choice: [4, 8]}\nepochs: 1\nvalid_every: 1\n"+
+		"batch: {choice: [64, 128]}\nregulariser: {choice: [n3, none]}\ndropout: {min: 0, max: 0.5}\n"+
+		"learning_rate: {min: 1e-3, max: 1e-1, scale: log}\nema: {choice: [0, 0.9]}\n")
+	o := succeed(t, "tune", "--data", data, "--space", space, "--trials", "2", "--rungs", "1", "--out", "search", "-v")
+	assert.Contains(t, o.stderr, "searching model, dim, batch, regulariser, dropout, learning_rate, ema on\n"+
+		"families in search; rung at epoch 1\n")
+	for line := range strings.Lines(o.stderr) {
+		assert.LessOrEqual(t, len(strings.TrimSuffix(line, "\n")), 80, line)
+	}
+	const options = "  model  dim  batch  regulariser  dropout  learning_rate  ema"
+	header, _, _ := strings.Cut(o.stdout, "\n")
+	assert.Equal(t, options, regexp.MustCompile(" +").ReplaceAllString(header[strings.Index(header, "  model"):], "  "))
+	assert.NotContains(t, o.stdout, "no room")
+
+	resume := []string{"tune", "--resume", "search", "-q"}
+	shown := onWideTerminal(t, 80, "NO_COLOR=1", resume...)
+	for line := range strings.Lines(shown) {
+		if !strings.Contains(line, data) {
+			assert.LessOrEqual(t, text.StringWidthWithoutEscSequences(line), 80+len("\n"), line)
+		}
+	}
+	cut, _, _ := strings.Cut(shown, "\n")
+	assert.True(t, strings.HasPrefix(header, cut), cut)
+	assert.Contains(t, cut, "  batch")
+	assert.Regexp(t, `\n\nThe table has no room for (dropout, )?learning_rate and ema: see search/trials\.jsonl, or\s`+
+		`use\s--format\scsv\.\nBest trial: `, shown)
+	assert.Equal(t, o.stdout, onWideTerminal(t, 200, "NO_COLOR=1", resume...))
+	for _, format := range []string{"csv", "json", "markdown", "latex"} {
+		formatted := onWideTerminal(t, 80, "NO_COLOR=1", append(resume, "--format", format)...)
+		assert.Contains(t, formatted, "ema", format)
+		assert.NotContains(t, formatted, "no room", format)
+	}
+}
+
 // onWideTerminal runs the command with a terminal of the given width as its standard output.
 func onWideTerminal(t *testing.T, columns int, environment string, args ...string) string {
 	t.Helper()

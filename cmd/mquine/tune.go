@@ -225,7 +225,7 @@ func (t *tuning) run(ctx context.Context, cmd *cobra.Command, log io.Writer) (er
 		defer cancel()
 	}
 	show.folder = folder
-	printLine(log, "searching %s on %s in %s; %s", strings.Join(folder.Space.Open(), ", "), folder.Graph.Name, dir,
+	printWrapped(log, "searching %s on %s in %s; %s", strings.Join(folder.Space.Open(), ", "), folder.Graph.Name, dir,
 		describeRungs(folder.Rungs))
 	if lost := folder.LostRungs(); lost > 0 && t.resume == "" {
 		printNote(log, "valid_every %d costs %s: lower it to compare trials earlier", folder.ValidEvery(),
@@ -247,6 +247,9 @@ func (t *tuning) run(ctx context.Context, cmd *cobra.Command, log io.Writer) (er
 			text.Plural(folder.Plan.Trials, "trial"))
 	}
 	found := newSearchResult(ctx, folder, stopped)
+	if t.format == text.FormatTable {
+		found.width = text.Width(cmd.OutOrStdout())
+	}
 	// An interrupted search has a result, too.
 	if found.Provenance.Data, err = t.dataOf(context.WithoutCancel(ctx), folder.Graph); err != nil {
 		return err
@@ -296,7 +299,7 @@ func (l *tuningLog) begin(job search.Job, r *run.Run) {
 		from = fmt.Sprintf(" after epoch %d", r.Epoch())
 	}
 	writeNotes(l.log, r.Notes)
-	printLine(details(l.log), "trial %d%s to epoch %d: %s", job.Trial, from, job.Epochs, strings.Join(options, ", "))
+	printWrapped(details(l.log), "trial %d%s to epoch %d: %s", job.Trial, from, job.Epochs, strings.Join(options, ", "))
 }
 
 // step shows the progress within an epoch. It serves as train.Machine.Progress.

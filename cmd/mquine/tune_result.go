@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"github.com/mquine/mquine/internal/text"
 	"github.com/mquine/mquine/metrics"
@@ -31,6 +32,7 @@ type searchResult struct {
 	folder      *search.Folder
 	interrupted bool // the message about the interruption says how to continue
 	unfinished  bool // the run of the best trial can continue
+	width       int  // the number of columns for the table, or 0 if there is no limit
 }
 
 func newSearchResult(ctx context.Context, s *search.Folder, stopped bool) *searchResult {
@@ -59,12 +61,27 @@ func (o *searchResult) found() bool { return len(o.Trials) > 0 && o.Trials[0].Fa
 const maxShown = 10
 
 // tables returns a table of the best trials and their values of the options that the search varies.
+// On a narrow terminal, the last options are missing.
 func (o *searchResult) tables() []*text.Table {
 	if !o.found() {
 		return nil
 	}
+	return []*text.Table{o.table(o.fitting())}
+}
+
+// fitting returns the number of options that the table has room for.
+func (o *searchResult) fitting() int {
+	options := len(o.folder.Space.Open())
+	for o.width > 0 && options > 0 && o.table(options).Width() > o.width {
+		options--
+	}
+	return options
+}
+
+// table returns a table of the best trials with the first options that the search varies.
+func (o *searchResult) table(options int) *text.Table {
 	header := []any{"trial", "epochs", o.Trials[0].Metric, "CPU s"}
-	for _, key := range o.folder.Space.Open() {
+	for _, key := range o.folder.Space.Open()[:options] {
 		header = append(header, key)
 	}
 	numbers := make([]int, len(header))
@@ -79,12 +96,12 @@ func (o *searchResult) tables() []*text.Table {
 			value = "failed"
 		}
 		row := []any{trial.Trial, trial.Trained(), value, fmt.Sprintf("%.2f", 60*trial.ProcessorMinutes)}
-		for _, option := range o.folder.Space.Values(o.folder.Recipe(trial.Trial)) {
+		for _, option := range o.folder.Space.Values(o.folder.Recipe(trial.Trial))[:options] {
 			row = append(row, option)
 		}
 		t.AppendRow(row)
 	}
-	return []*text.Table{t}
+	return t
 }
 
 // records returns a line for each trial.
@@ -103,12 +120,19 @@ func (o *searchResult) records() (header []string, rows iter.Seq[[]string]) {
 func (o *searchResult) remarks() []string {
 	var lines []string
 	line := func(format string, args ...any) { lines = append(lines, fmt.Sprintf(format, args...)) }
+	wrapped := func(format string, args ...any) {
+		lines = append(lines, strings.Split(text.Wrap(text.Escape(fmt.Sprintf(format, args...))), "\n")...)
+	}
 	s := o.folder
 	if len(o.Trials) > 0 && !o.found() {
 		line("No trial has succeeded: %s failed.", text.Plural(len(o.Trials), "trial"))
 	} else if !o.found() {
 		line("No trial has reached the first rung, %s.", text.Plural(s.Rungs[0], "epoch"))
 	} else {
+		if hidden := s.Space.Open()[o.fitting():]; len(hidden) > 0 {
+			wrapped("The table has no room for %s: see %s, or use --format csv.", text.Join(hidden, "and"),
+				filepath.Join(o.Dir, "trials.jsonl"))
+		}
 		if more := len(o.Trials) - maxShown; more > 0 {
 			line("%s in %s.", text.Count(more, "more trial is", "more trials are"),
 				filepath.Join(o.Dir, "trials.jsonl"))
@@ -125,7 +149,7 @@ func (o *searchResult) remarks() []string {
 			}
 		}
 		if diverged {
-			line("It diverged after this rung, so neither its run nor a new run with its options can be completed.")
+			wrapped("It diverged after this rung, so neither its run nor a new run with its options can be completed.")
 		} else {
 			line("To retrain it from the start:")
 			line("  %s",

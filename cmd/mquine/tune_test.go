@@ -54,7 +54,8 @@ func TestTuneStopsEarly(t *testing.T) {
 
 // The first lines of a search list its rungs. A note says if valid_every costs some.
 func TestTuneRungs(t *testing.T) {
-	dir := filepath.Join(t.TempDir(), "search")
+	t.Chdir(t.TempDir())
+	const dir = "search"
 	args := []string{"tune", "--data", smallFamilies(t), "--out", dir, "--trials", "1", "--rungs", "3", "--space",
 		spaceFile(t, "dim: {choice: [3, 4]}\nepochs: 9\nvalid_every: 9\n")}
 	first := "searching dim on families in " + dir + "; rung at epoch 9\n"
@@ -66,7 +67,8 @@ func TestTuneRungs(t *testing.T) {
 }
 
 func TestTune(t *testing.T) {
-	data, dir := smallFamilies(t), filepath.Join(t.TempDir(), "search")
+	t.Chdir(t.TempDir())
+	data, dir := smallFamilies(t), "search"
 	o := succeed(t, "tune", "--data", data, "--space", spaceFile(t, smallSpace), "--trials", "3", "--rungs", "2",
 		"--out", dir)
 	assert.Contains(t, o.stderr, "searching batch, learning_rate on families in "+dir+"; rungs at epochs 2, 4\n")
@@ -160,7 +162,7 @@ func TestTuneWithDivergedBest(t *testing.T) {
 	assert.Contains(t, o.stderr, "\ntrial 1 failed: training diverged in epoch ")
 	assert.Regexp(t, `\n +1 +2 +0\.\d{4} `, o.stdout)
 	assert.Contains(t, o.stdout, "Best trial: 1. Its checkpoint is "+filepath.Join(dir, "trial-001", "best")+".\n"+
-		"It diverged after this rung, so neither its run nor a new run with its options can be completed.\n")
+		"It diverged after this rung, so neither its run nor a new run with its options\ncan be completed.\n")
 	assert.NotContains(t, o.stdout, "mquine train")
 }
 

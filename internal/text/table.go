@@ -93,6 +93,9 @@ func WrapAfter(prefix, line string) string {
 	return b.String()
 }
 
+// Width returns the number of columns that the table takes as plain text, without its title.
+func (t *Table) Width() int { return text.LongestLineLen(t.Render()) }
+
 // Render returns the table as plain text without rules and without a final newline.
 func (t *Table) Render() string { return t.render(0, func(s string) string { return s }) }
 
