@@ -57,8 +57,9 @@ Differences are other − base, with 95% bootstrap intervals and p-values of a
 two-sided permutation test. The bootstrap resamples whole clusters of triples;
 --ci-by chooses the clusters. The test asks whether the two checkpoints are
 exchangeable: it randomly swaps their ranks, cluster by cluster. The p-values
-are not corrected for multiple testing. An interval needs at least 10 effective clusters. "[too few: 4.0]"
-means that the clusters are worth only 4 clusters of equal size.
+are not corrected for multiple testing. An interval needs at least 10 effective
+clusters. "[too few: 4.0]" means that the clusters are worth only 4 clusters of
+equal size.
 
 Wins are the queries that the other checkpoint ranks better than the base,
 losses the queries that it ranks worse. --changed lists the queries whose 1/rank
