@@ -11,7 +11,6 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"slices"
 	"time"
 
 	"github.com/mquine/mquine/internal/atomicfile"
@@ -386,16 +385,11 @@ func (r *Run) validate(ctx context.Context, e *train.Epoch) (err error) {
 
 // keep writes all files of an epoch, the state last. Before each of them, it checks that the folder is still the run's.
 func (r *Run) keep(ctx context.Context, e train.Epoch) error {
-	writes := []func() error{
-		func() error { return r.save(ctx, lastName) },
-		func() error { return r.save(ctx, bestName) },
-		r.writeLog,
-		r.plot,
-		func() error { return r.writeState(ctx) },
+	writes := []func() error{func() error { return r.save(ctx, lastName) }}
+	if e.Best {
+		writes = append(writes, func() error { return r.save(ctx, bestName) })
 	}
-	if !e.Best {
-		writes = slices.Delete(writes, 1, 2)
-	}
+	writes = append(writes, r.writeLog, r.plot, func() error { return r.writeState(ctx) })
 	for _, write := range writes {
 		if err := r.lock.Check(); err != nil {
 			return err
