@@ -32,7 +32,7 @@ type searchResult struct {
 	folder      *search.Folder
 	interrupted bool // the message about the interruption says how to continue
 	unfinished  bool // the run of the best trial can continue
-	width       int  // the number of columns for the table, or 0 if there is no limit
+	width       int  // the number of columns for the table; 0 means any
 }
 
 func newSearchResult(ctx context.Context, s *search.Folder, stopped bool) *searchResult {

@@ -9,7 +9,7 @@ import (
 
 // Pairs returns names and values as lines of two columns, escaped and without a final newline. The
 // lines break between words, after at most 80 columns. A value begins below its name if it then fits
-// one line, or if there is no room beside the names for a word, such as a checksum.
+// one line, or if one of its words, such as a checksum, is too wide for its column.
 func Pairs(pairs [][2]string) string {
 	const widest = 40 // leaves room for values
 	width := text.StringWidthWithoutEscSequences

@@ -174,17 +174,6 @@ func TestClosedRun(t *testing.T) {
 	assert.NoError(t, r.Train(t.Context(), nil))
 }
 
-// atErr is a context that calls do whenever its error is asked for.
-type atErr struct {
-	context.Context
-	do func()
-}
-
-func (c atErr) Err() error {
-	c.do()
-	return c.Context.Err()
-}
-
 // A run whose folder is moved away while it writes the files of an epoch leaves no log or state in a new folder at the
 // same place, and says what happened.
 func TestReplacedFolder(t *testing.T) {
@@ -193,7 +182,7 @@ func TestReplacedFolder(t *testing.T) {
 	r, err := Open(t.Context(), dir, machineOf(t, 1))
 	require.NoError(t, err)
 	moved := false
-	ctx := atErr{t.Context(), func() {
+	ctx := traintest.HookedContext{Context: t.Context(), Hook: func() {
 		if !moved && r.has(lastName, parametersName) {
 			moved = true
 			require.NoError(t, os.Rename(dir, dir+"-moved"))

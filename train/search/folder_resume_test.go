@@ -139,7 +139,7 @@ func TestExtendChangesNothingInVain(t *testing.T) {
 func TestPlanIsReadUnderLock(t *testing.T) {
 	f := &Folder{Dir: createFolder(t, resumeSpace, Plan{Seed: 3, Rungs: 2, Trials: 4})}
 	checked := 0
-	ctx := contextWithHook{t.Context(), func() {
+	ctx := traintest.HookedContext{Context: t.Context(), Hook: func() {
 		checked++
 		_, err := workdir.Acquire(f.path(run.SearchFile))
 		assert.ErrorContains(t, err, "another process is using")
@@ -148,17 +148,6 @@ func TestPlanIsReadUnderLock(t *testing.T) {
 	require.NoError(t, f.Close())
 	assert.Positive(t, checked)
 	assert.Equal(t, 4, f.Plan.Trials)
-}
-
-// contextWithHook calls hook before each answer of Err, which package input asks for before it opens a file.
-type contextWithHook struct {
-	context.Context
-	hook func()
-}
-
-func (c contextWithHook) Err() error {
-	c.hook()
-	return c.Context.Err()
 }
 
 // If a user trains a trial to its end, the trial's value at a rung stays the same, and the search
