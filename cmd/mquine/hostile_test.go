@@ -192,7 +192,7 @@ func TestHostileText(t *testing.T) {
 			file("bad"+hostileName, "x\u202e: 1\n"), "--trials", "2"}},
 		{exitFailed, "control characters", []string{"train", "--data", w.data, "--config",
 			file("worse"+hostileName, hostileLabel+": 1\n")}},
-		{exitFailed, "preset", []string{"train", "--data", w.data, "--preset", hostileName}},
+		{exitUsage, "preset", []string{"train", "--data", w.data, "--preset", hostileName}},
 		{exitOK, `trained on \x1b]52`, []string{"import", "--from", "rotate", rotate,
 			w.path("imported" + hostileName), "--vocab", vocabulary}},
 		{exitFailed, `has no entities.dict`, []string{"import", "--from", "rotate", rotate, w.path("again")}},

@@ -135,8 +135,8 @@ var trainingGroups = map[string][]string{
 
 // addPreset adds the flag --preset. use says what the command does with the preset.
 func addPreset(cmd *cobra.Command, preset *string, use string) {
-	cmd.Flags().StringVar(preset, "preset", "", use+" `NAME`: paper or best, or with a data set, as in paper:yago3-10")
-	complete(cmd, "preset", cobra.FixedCompletions(recipe.Presets(), cobra.ShellCompDirectiveNoFileComp))
+	usage := use + " `NAME`: paper or best, or with a data set, as in paper:yago3-10"
+	addChoice(cmd, preset, "preset", usage, recipe.Presets()...)
 }
 
 // presetDataSets lists the data sets that have a kind of preset, for a help text.

@@ -192,7 +192,7 @@ func TestTrainOptions(t *testing.T) {
 		{[]string{"--data", data, "--out", out, "--config", "none.yaml"}, exitFailed, "none.yaml"},
 		{[]string{"--data", data, "--out", out, "--preset", "paper"}, exitFailed,
 			"its data sets are codex-l, codex-m,"},
-		{[]string{"--data", data, "--out", out, "--preset", "worst"}, exitFailed, `preset "worst"`},
+		{[]string{"--data", data, "--out", out, "--preset", "worst"}, exitUsage, `--preset "worst": choose from paper, best, paper:codex-l,`},
 		{[]string{"--data", data, "--out", out, "--z-samples", "4", "--negatives", "independent"}, exitFailed,
 			"set filter to true"},
 		{[]string{"--data", data, "--out", out, "--beta2", "0.5"}, exitFailed, "lower beta1, or raise beta2"},
