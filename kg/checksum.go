@@ -7,11 +7,15 @@ import (
 	"encoding/hex"
 )
 
-// SHA256 returns the SHA-256 digest of all triples, in hexadecimal digits. It hashes the labels in
+// SHA256 returns the SHA-256 digest of all triples, in hexadecimal digits, including the triples that Restrict
+// left out. It hashes the labels in
 // lines head<TAB>relation<TAB>tail: the triples of train, then of valid and of test. The digest
 // depends neither on identifiers nor on compression. For plain text files with LF line ends, the
 // command "cat train.txt valid.txt test.txt | sha256sum" prints the same digest.
 func (g *Graph) SHA256(ctx context.Context) (string, error) {
+	if g.whole != nil {
+		return g.whole.SHA256(ctx)
+	}
 	digest := sha256.New()
 	lines := bufio.NewWriterSize(digest, 1<<16)
 	for _, triples := range g.Splits {

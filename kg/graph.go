@@ -26,6 +26,8 @@ type Graph struct {
 	Notes []string
 	// leftOut are the labels of entities and of relations that Restrict left out.
 	leftOut [2]map[string]bool
+	// whole is the graph of which Restrict left out a part. It is nil if nothing is left out.
+	whole *Graph
 	// emptied says for every split of which Restrict left out all triples why it did.
 	emptied [NumSplits]string
 	// added counts the entities that Relabel took from another vocabulary.
@@ -42,6 +44,14 @@ func (g *Graph) DataEntities() int { return g.Entities.Len() - g.added }
 // AddedRelations returns the number of relations that Relabel took from a checkpoint and that the data set
 // lacks.
 func (g *Graph) AddedRelations() int { return g.addedRelations }
+
+// LeftOut returns the number of triples of a split that Restrict left out.
+func (g *Graph) LeftOut(s Split) int {
+	if g.whole == nil {
+		return 0
+	}
+	return len(g.whole.Splits[s]) - len(g.Splits[s])
+}
 
 // Has reports whether the data set has the split.
 func (g *Graph) Has(s Split) bool { return g.Splits[s] != nil }

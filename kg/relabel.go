@@ -1,6 +1,7 @@
 package kg
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -24,7 +25,7 @@ func (g *Graph) Relabel(entities, relations *Vocabulary) (*Graph, error) {
 	}
 	out := &Graph{
 		Name: g.Name, Dir: g.Dir, Entities: entities, Relations: relations, Notes: g.Notes, leftOut: g.leftOut,
-		emptied: g.emptied, added: entities.Len() - g.DataEntities(),
+		whole: g.whole, emptied: g.emptied, added: entities.Len() - g.DataEntities(),
 		addedRelations: g.addedRelations + newLabels(g.Relations, relations, g.leftOut[1]),
 	}
 	for s, triples := range g.Splits {
@@ -49,12 +50,15 @@ func (g *Graph) Relabel(entities, relations *Vocabulary) (*Graph, error) {
 
 // Restrict returns the graph without the entities and relations whose labels two vocabularies lack, and
 // without their triples. Notes counts what was left out; owner, such as "the checkpoint", names what has
-// the vocabularies. If they have all labels, Restrict returns g. If no triple of a split
-// remains, Triples returns an error that says why. It is an error if no triple remains at all.
+// the vocabularies. If they have all labels, Restrict returns g. LeftOut counts the triples that were left
+// out, and SHA256 still covers them. If no triple of a split remains, Triples returns an error that says why.
+// It is an error if no triple remains at all.
 //
 // Data sets of PyKEEN lack the entities and relations that are in no training triple, and so do its models.
 func (g *Graph) Restrict(owner string, entities, relations *Vocabulary) (*Graph, error) {
-	out := &Graph{Name: g.Name, Dir: g.Dir, leftOut: [2]map[string]bool{{}, {}}, emptied: g.emptied}
+	out := &Graph{
+		Name: g.Name, Dir: g.Dir, leftOut: [2]map[string]bool{{}, {}}, whole: cmp.Or(g.whole, g), emptied: g.emptied,
+	}
 	var entityOf, relationOf []int32
 	entityOf, out.Entities = common(g.Entities, entities, out.leftOut[0])
 	relationOf, out.Relations = common(g.Relations, relations, out.leftOut[1])

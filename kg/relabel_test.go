@@ -67,12 +67,28 @@ func TestRestrict(t *testing.T) {
 	assert.Equal(t,
 		[]string{"first", "model m lacks 1 entity of the data: left out 1 train and 1 test triples"}, out.Notes)
 	assert.Len(t, g.Notes, 1)
+	assert.Equal(t, [NumSplits]int{1, 0, 1}, [NumSplits]int{out.LeftOut(Train), out.LeftOut(Valid), out.LeftOut(Test)})
+	assert.Zero(t, g.LeftOut(Train))
+
+	// The checksum is still of the whole data set, also after another change.
+	whole, err := g.SHA256(t.Context())
+	require.NoError(t, err)
+	relabelled, err := out.Relabel(NewVocabulary("c", "x", "a"), out.Relations)
+	require.NoError(t, err)
+	less, err := out.Restrict("model n", NewVocabulary("c"), out.Relations)
+	require.NoError(t, err)
+	assert.Equal(t, 2, less.LeftOut(Train))
+	for _, part := range []*Graph{out, relabelled, less} {
+		digest, err := part.SHA256(t.Context())
+		require.NoError(t, err)
+		assert.Equal(t, whole, digest)
+	}
 
 	out = restrict(g.Entities, NewVocabulary("s"))
 	assert.Equal(t, "model m lacks 1 relation of the data: left out 2 train and 2 test triples", out.Notes[1])
 	assert.Equal(t, []Triple{{2, 0, 0}}, out.Splits[Train])
 	assert.True(t, out.Has(Test), "the data set has the split")
-	relabelled, err := out.Relabel(g.Entities, NewVocabulary("q", "s"))
+	relabelled, err = out.Relabel(g.Entities, NewVocabulary("q", "s"))
 	require.NoError(t, err)
 	_, err = relabelled.Triples(Test)
 	assert.EqualError(t, err, "data set small: model m lacks labels of every test triple: "+

@@ -25,6 +25,8 @@ type ComparisonReport struct {
 	Split      kg.Split    `json:"split"`
 	Filter     rank.Filter `json:"filter"`
 	Ties       rank.Ties   `json:"ties"`
+	// LeftOut counts the queries of the split that the ranks lack, as after eval --skip-excluded.
+	LeftOut int `json:"left_out_queries,omitempty"`
 	// ZConvention is the convention of groups by Z-case, if there are any.
 	ZConvention string `json:"z_convention,omitempty"`
 	// RankBounds are the upper bounds of the RankCounts of results.

@@ -61,9 +61,12 @@ func (r *ComparisonReport) Write(w io.Writer, f Format, o TableOptions) error {
 
 // protocol describes the comparison in one line.
 func (r *ComparisonReport) protocol(o TableOptions) string {
-	line := fmt.Sprintf("%s %v: filter %v, %v ties", r.Provenance.Data.Name, r.Split, r.Filter, r.Ties)
+	line := fmt.Sprintf("%s: filter %v, %v ties", r.Provenance.Data.SplitText(r.Split.String()), r.Filter, r.Ties)
 	if r.Restricted() {
 		line += ", restricted candidates"
+	}
+	if r.LeftOut > 0 {
+		line += fmt.Sprintf(", %s left out", text.Plural(r.LeftOut, "query"))
 	}
 	if n := r.UnequalCandidates(); n != "" {
 		line += ", " + n + " candidates"
@@ -168,11 +171,14 @@ func (r *ComparisonReport) caption(o TableOptions) string {
 	if r.Restricted() {
 		caption += " The candidates are restricted."
 	}
+	if r.LeftOut > 0 {
+		caption += fmt.Sprintf(" Left out: %s.", text.Plural(r.LeftOut, "query"))
+	}
 	if n := r.UnequalCandidates(); n != "" {
 		caption += fmt.Sprintf(" The checkpoints have %s candidates.", n)
 	}
-	if r.Checkpoints[0].Tolerance != (rank.Tolerance{}) {
-		caption += " Nearly equal scores count as equal."
+	if t := r.Checkpoints[0].Tolerance; t != (rank.Tolerance{}) {
+		caption += fmt.Sprintf(" Scores within %s of the answer's count as equal.", formatTolerance(t))
 	}
 	return caption
 }

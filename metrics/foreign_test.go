@@ -205,6 +205,8 @@ func (f *foreign) row(t *testing.T, sum *totals) string {
 	if f.tool == "dglke" {
 		f.checkOwnFunction(t)
 	}
+	_, known := formats.FindOtherScores(f.tool, f.model)
+	assert.Equal(t, reasons[otherFunction], known)
 	report := &metrics.Report{}
 	f.protocol.Apply(report, f.ranking)
 	for _, d := range report.Deviations {

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/mquine/mquine/internal/text"
+	"github.com/mquine/mquine/kg"
 	"github.com/mquine/mquine/rank"
 )
 
@@ -25,6 +26,16 @@ type Protocol struct {
 	OneAverage bool
 	// Unstable reports whether the tool ranks equal scores in the order of an unstable sort.
 	Unstable bool
+	// Other says on which sides the tool ranks the model by other scores than the model's, and which. It is
+	// nil for almost all models.
+	Other *OtherScores
+}
+
+// OtherScores says on which sides a tool ranks by other scores than the model's. Reason is a clause that says
+// which.
+type OtherScores struct {
+	Sides  []kg.Side
+	Reason string
 }
 
 // Protocols lists the named protocols: the protocols of tools, and the protocol of the figures in
@@ -113,10 +124,15 @@ func (p Protocol) Ranks(r *rank.Ranking) []rank.Rank {
 type Deviation struct {
 	// Cause is "tolerance" if the protocol's tolerance changes the rank. It is "sort" if scores are
 	// equal and the tool orders them by an unstable sort. It is "float32" if the tool's float32
-	// scores may order other candidates differently.
+	// scores may order other candidates differently. It is "scores" if the tool ranks by other scores than
+	// the model's, and Reason then says which.
 	Cause   string `json:"cause"`
 	Queries int    `json:"queries"`
+	Reason  string `json:"reason,omitempty"`
 }
+
+// otherScores is the cause of a Deviation that Protocol.Other describes.
+const otherScores = "scores"
 
 // deviations counts the deviations of a ranking.
 func (p Protocol) deviations(r *rank.Ranking) []Deviation {
@@ -132,6 +148,11 @@ func (p Protocol) deviations(r *rank.Ranking) []Deviation {
 		return d
 	}
 	var list []Deviation
+	if p.Other != nil {
+		d := count(otherScores, func(i int) bool { return slices.Contains(p.Other.Sides, r.Ranks[i].Side) })
+		d.Reason = p.Other.Reason
+		list = append(list, d)
+	}
 	ranks := p.Ranks(r)
 	if p.Tolerance != (rank.Tolerance{}) {
 		list = append(list, count("tolerance", func(i int) bool {
@@ -153,7 +174,7 @@ func (p Protocol) deviations(r *rank.Ranking) []Deviation {
 	return list
 }
 
-// Explain describes deviation d, out of n queries, in two lines.
+// Explain describes deviation d, out of n queries, in lines of at most 80 columns.
 func (p Protocol) Explain(d Deviation, n int) string {
 	of := fmt.Sprintf("%s: %s of %s", d.Cause, text.Comma(d.Queries), text.Comma(n))
 	switch d.Cause {
@@ -163,6 +184,8 @@ func (p Protocol) Explain(d Deviation, n int) string {
 	case "sort":
 		return fmt.Sprintf("%s targets have candidates with exactly their score. For these,\n"+
 			"the rank in %s depends on an unstable sort.", of, p.Tool)
+	case otherScores:
+		return text.Wrap(fmt.Sprintf("%s targets are ranked by other scores in %s. %s.", of, p.Tool, d.Reason))
 	}
 	return fmt.Sprintf("%s targets have candidates that float32 may order differently.\n"+
 		"For these, the rank in %s may differ.", of, p.Tool)

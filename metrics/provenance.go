@@ -4,6 +4,9 @@ import (
 	"fmt"
 	"strings"
 	"time"
+
+	"github.com/mquine/mquine/internal/text"
+	"github.com/mquine/mquine/kg"
 )
 
 // Provenance says where a result comes from: which program made it, when, how and from what. All
@@ -46,6 +49,8 @@ type Checkpoint struct {
 	Reciprocal bool `json:"reciprocal,omitempty"`
 	// InverseWeight is the weight of the inverse triple in the score (model.Config).
 	InverseWeight float64 `json:"inverse_weight,omitempty"`
+	// Notes says what was converted or assumed, and how the tool's scores differ (checkpoint.Checkpoint.Notes).
+	Notes []string `json:"notes,omitempty"`
 	// Members lists the checkpoints of an ensemble. Path, SHA256 and Dim are then absent.
 	Members []EnsembleMember `json:"members,omitempty"`
 }
@@ -107,7 +112,8 @@ func (c Checkpoint) text(one func(Checkpoint) string) string {
 // Data identifies a data set.
 type Data struct {
 	Name string `json:"name"`
-	// SHA256 is kg.Graph.SHA256: the digest of all triples, with their labels, in hexadecimal digits.
+	// SHA256 is kg.Graph.SHA256: the digest of all triples, with their labels, in hexadecimal digits. It covers
+	// LeftOut.
 	SHA256 string `json:"sha256,omitempty"`
 	// Entities and Relations count the labels. With a checkpoint, they count the checkpoint's labels.
 	// Train, Valid and Test count the triples of the splits.
@@ -116,6 +122,40 @@ type Data struct {
 	Train     int `json:"train"`
 	Valid     int `json:"valid"`
 	Test      int `json:"test"`
+	// LeftOut counts the triples that the splits do not count because a checkpoint lacks their labels.
+	LeftOut LeftOut `json:"left_out,omitzero"`
+}
+
+// LeftOut counts triples that are left out of the splits (kg.Graph.Restrict).
+type LeftOut struct {
+	Train int `json:"train"`
+	Valid int `json:"valid"`
+	Test  int `json:"test"`
+}
+
+// LeftOutOf returns the numbers of triples that are left out of a graph.
+func LeftOutOf(g *kg.Graph) LeftOut {
+	return LeftOut{g.LeftOut(kg.Train), g.LeftOut(kg.Valid), g.LeftOut(kg.Test)}
+}
+
+// Of describes the triples that are left out of a split, as in "2 triples with unknown labels". It returns ""
+// if there are none.
+func (l LeftOut) Of(split string) string {
+	n := map[string]int{kg.Train.String(): l.Train, kg.Valid.String(): l.Valid, kg.Test.String(): l.Test}[split]
+	if n == 0 {
+		return ""
+	}
+	return text.Plural(n, "triple") + " with unknown labels"
+}
+
+// SplitText names a split of the data set, as in "umls test" or "umls test without 2 triples with unknown
+// labels".
+func (d Data) SplitText(split string) string {
+	name := d.Name + " " + split
+	if left := d.LeftOut.Of(split); left != "" {
+		name += " without " + left
+	}
+	return name
 }
 
 // Bootstrap describes the resampling behind intervals.

@@ -185,7 +185,7 @@ func (r *Report) headline() Result { return r.Results[len(r.Results)-1] }
 // title describes the evaluation in one line.
 func (r *Report) title(o TableOptions) string {
 	p := r.Provenance
-	title := fmt.Sprintf("%s %s: %s, %s", p.Data.Name, r.Split, p.Checkpoint.ModelText(), r.candidates())
+	title := fmt.Sprintf("%s: %s, %s", p.Data.SplitText(r.Split), p.Checkpoint.ModelText(), r.candidates())
 	if !r.manyTies() {
 		title += fmt.Sprintf(", %v ties", r.headline().Ties)
 	}
@@ -205,6 +205,12 @@ func (r *Report) caption(o TableOptions) string {
 	}
 	if slices.ContainsFunc(Protocols, func(p Protocol) bool { return p.Name == r.Protocol }) {
 		caption += fmt.Sprintf(" Protocol: %s.", r.Protocol)
+	}
+	if r.Tolerance != nil {
+		caption += fmt.Sprintf(" Scores within %s of the answer's count as equal.", formatTolerance(*r.Tolerance))
+	}
+	if slices.ContainsFunc(r.Deviations, func(d Deviation) bool { return d.Cause == otherScores }) {
+		caption += " The tool ranks by other scores."
 	}
 	if r.Estimate != nil && !r.Estimate.Exact {
 		caption += " Estimates: MRR and Hits@k are biased."
@@ -228,8 +234,12 @@ func paperCaption(
 	case rank.RelationSide:
 		task, sides = "Relation prediction", "relation queries"
 	}
+	data := p.Data.Name
+	if left := p.Data.LeftOut.Of(split); left != "" {
+		data += ", without " + left
+	}
 	caption := fmt.Sprintf("%s on the %s split of %s: %s, %s, %v ties%s.",
-		task, split, p.Data.Name, filter, sides, t, o.unit())
+		task, split, data, filter, sides, t, o.unit())
 	if !o.NoCI {
 		caption += fmt.Sprintf(" In brackets: 95%% bootstrap intervals, %s resamples by %v.",
 			text.Comma(p.Bootstrap.Resamples), p.Bootstrap.By)

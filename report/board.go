@@ -26,6 +26,7 @@ func (p *Page) boards() []section {
 		protocol            metrics.Protocol
 		candidates          int
 		restrictions        string
+		leftOut             metrics.LeftOut
 		n                   int
 	}
 	sets := map[queries]*board{}
@@ -37,7 +38,9 @@ func (p *Page) boards() []section {
 			protocol.Tolerance = *e.Tolerance
 		}
 		data := e.Provenance.Data
-		key := queries{data.Name, data.SHA256, e.Split, protocol, e.Candidates, e.restrictions(), h.N}
+		key := queries{
+			data.Name, data.SHA256, e.Split, protocol, e.Candidates, e.restrictions(), data.LeftOut, h.N,
+		}
 		if sets[key] == nil {
 			sets[key] = &board{}
 			order = append(order, sets[key])

@@ -21,6 +21,12 @@ func (c Comparison) section(id string) section {
 	if c.Restricted() {
 		s.Lead += " The candidates are restricted."
 	}
+	if left := c.Provenance.Data.LeftOut.Of(c.Split.String()); left != "" {
+		s.Lead += " Left out: " + left + "."
+	}
+	if c.LeftOut > 0 {
+		s.Lead += fmt.Sprintf(" Left out: %s.", text.Plural(c.LeftOut, "query"))
+	}
 	if n := c.UnequalCandidates(); n != "" {
 		s.Lead += fmt.Sprintf(" The checkpoints have %s candidates, so their ranks are not strictly comparable.", n)
 	}

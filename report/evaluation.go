@@ -81,6 +81,9 @@ func (e Evaluation) queries(h metrics.Result) string {
 	if strings.HasPrefix(candidates, "tails among ") { // the sides have different candidates
 		among = ", "
 	}
+	if left := e.Provenance.Data.LeftOut.Of(e.Split); left != "" {
+		candidates += ", without " + left
+	}
 	return text.Plural(h.N, "query") + among + candidates
 }
 

@@ -72,6 +72,7 @@ func (f *facts) checkpoint(name string, c metrics.Checkpoint) {
 	for i, m := range c.Members {
 		f.checkpoint(fmt.Sprintf("%s %d", name, i+1), m.Checkpoint)
 	}
+	f.add(name+", notes", strings.Join(c.Notes, "; "))
 	f.code(name+", path", c.Path)
 	f.code(name+", SHA-256", c.SHA256)
 }
@@ -83,6 +84,10 @@ func (f *facts) rest(p metrics.Provenance) {
 	if d.Entities > 0 {
 		data += fmt.Sprintf(": %s, %s; %s train, %s valid and %s test triples", text.Plural(d.Entities, "entity"),
 			text.Plural(d.Relations, "relation"), text.Comma(d.Train), text.Comma(d.Valid), text.Comma(d.Test))
+	}
+	if left := d.LeftOut; left != (metrics.LeftOut{}) {
+		data += fmt.Sprintf(". Left out, with labels that a checkpoint lacks: %s train, %s valid and %s test triples",
+			text.Comma(left.Train), text.Comma(left.Valid), text.Comma(left.Test))
 	}
 	f.add("Data set", data)
 	f.code("Data set, SHA-256", d.SHA256)

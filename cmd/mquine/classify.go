@@ -344,8 +344,8 @@ type classified struct {
 func (r *classified) tables() []*text.Table {
 	t := text.NewTable(1, 2, 3, 4, 5, 6, 7, 8)
 	m := r.Result
-	t.Title = fmt.Sprintf("%s %s: %s, %s true and %s false triples (%s), side %s, %v calibration",
-		r.Provenance.Data.Name, r.Split, r.Provenance.Checkpoint.ModelText(), text.Comma(m.TP+m.FN),
+	t.Title = fmt.Sprintf("%s: %s, %s true and %s false triples (%s), side %s, %v calibration",
+		r.Provenance.Data.SplitText(r.Split), r.Provenance.Checkpoint.ModelText(), text.Comma(m.TP+m.FN),
 		text.Comma(m.TN+m.FP), r.Negatives, r.Side, r.Calibration.Method)
 	t.AppendHeader([]any{"accuracy", "F1", "precision", "recall", "ROC-AUC", "AP", "ECE", "Brier"})
 	var row []any

@@ -222,6 +222,7 @@ func (c *comparison) run(ctx context.Context, log io.Writer) (*metrics.Compariso
 	if err != nil {
 		return nil, err
 	}
+	report.LeftOut = len(first.missing)
 	report.AddLabels(first.labels)
 	return report, c.describe(ctx, report, first.graph)
 }
@@ -414,6 +415,12 @@ func (c *comparison) read(ctx context.Context, log io.Writer, number int, name s
 			"is without %s", path, text.Plural(len(missing), "query"), c.split, skipUnknownFlag,
 			map[bool]string{true: "it", false: "them"}[len(missing) == 1])
 	}
+	for _, p := range metrics.Protocols {
+		if number == 0 && tolerance != (rank.Tolerance{}) && p.Tolerance == tolerance && p.Ties != c.ties {
+			printNote(log, "%s has ranks of --protocol %s, whose ties are %v, but the comparison has %v ties: "+
+				"add --ties %[3]v to compare as %[2]s does", path, p.Name, p.Ties, c.ties)
+		}
+	}
 	identified := slices.ContainsFunc(ranks, func(r rank.Rank) bool { return r.CandidatesDigest != 0 })
 	return &competitor{
 		ComparedCheckpoint: metrics.ComparedCheckpoint{
@@ -479,10 +486,11 @@ func (c *comparison) rank(ctx context.Context, log io.Writer, number int, name s
 	if c.sides == rank.RelationSide {
 		candidates = config.Relations
 	}
+	described := describedCheckpoint(s.checkpoint, sum)
+	described.Path = path // names a run if the user did
 	return &competitor{
 		ComparedCheckpoint: metrics.ComparedCheckpoint{
-			Name: name, Checkpoint: describedCheckpoint(path, config, sum), Candidates: candidates,
-			Ranks: ranking.Ranks,
+			Name: name, Checkpoint: described, Candidates: candidates, Ranks: ranking.Ranks,
 		},
 		graph: s.graph, labels: labels,
 	}, nil

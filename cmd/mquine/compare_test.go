@@ -386,8 +386,8 @@ func TestCompareTolerance(t *testing.T) {
 	compare := []string{"compare", near, other, "--data", w.data, "--ties", "rounded", "--json", w.path("c.json")}
 	assert.Contains(t, succeed(t, compare...).stdout, "rounded ties, tolerance 1e-05 + 0.0001·|score|, CI by")
 	assert.Contains(t, succeed(t, append(compare, "--format", "latex")...).stdout,
-		"rounded ties. In brackets: 95\\% bootstrap intervals, 1,000 resamples by query. Nearly equal scores count as "+
-			"equal.}\n")
+		"rounded ties. In brackets: 95\\% bootstrap intervals, 1,000 resamples by query. Scores within 1e-05 + "+
+			"0.0001·$|$score$|$ of the answer's count as equal.}\n")
 	assert.Contains(t, string(must1(os.ReadFile(w.path("c.json")))), `"absolute": 0.00001`)
 	records, err := csv.NewReader(strings.NewReader(succeed(t, append(compare, "--format", "csv")...).stdout)).ReadAll()
 	require.NoError(t, err)

@@ -320,6 +320,7 @@ func (e *evaluation) report(ctx context.Context, t *task, r *ranked) (*metrics.R
 	report.SetExtremes(t.graph, ranks, e.filters[len(e.filters)-1], e.ties)
 	report.AddLabels(t.labels)
 	if e.named() {
+		e.fixed.Other = t.otherScores(e.protocol)
 		e.fixed.Apply(report, r.Ranking)
 	}
 	return report, nil

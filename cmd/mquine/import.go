@@ -202,13 +202,7 @@ func (i *importing) run(ctx context.Context, log io.Writer, args []string) error
 		printLine(log, "compared %s with %s: the largest difference is %.2g",
 			text.Plural(n, "score"), i.scores, largest)
 	}
-	metadata := maps.Clone(c.Metadata)
-	metadata["dataset"] = c.Dataset
-	metadata["imported_from"] = c.Format
-	if metadata["imported_sha256"], err = c.SHA256(ctx); err != nil {
-		return err
-	}
-	if err := c.Save(ctx, out, metadata); err != nil {
+	if err := c.Import(ctx, out); err != nil {
 		return err
 	}
 	config := c.Model.Config()

@@ -78,6 +78,9 @@ func describeCheckpoint(ctx context.Context, log io.Writer, path, vocabulary str
 	if err := c.Verify(ctx); err != nil {
 		return nil, err
 	}
+	if f := formats.Lookup(c.Tool()); f != nil { // also for an imported checkpoint
+		info.Tool, info.Protocol = f.Tool, f.Protocol
+	}
 	config := c.Model.Config()
 	info.evaluated = evaluated{
 		Model: config.Model, Dim: config.Dim, Entities: config.Entities, Relations: config.Relations,
@@ -97,9 +100,12 @@ func (c *checkpointInfo) summary() (pairs [][2]string) {
 	}
 	add("file", "%s, %s", c.Path, humanize.IBytes(uint64(c.Bytes)))
 	add("sha256", "%s", c.SHA256)
-	if c.Tool == "" {
+	switch {
+	case c.Tool == "":
 		add("format", "%s", c.Format)
-	} else {
+	case formats.Lookup(c.Format) == nil:
+		add("format", "%s, imported from a checkpoint of %s", c.Format, c.Tool)
+	default:
 		add("written by", "%s", c.Tool)
 	}
 	if c.Model != "" {

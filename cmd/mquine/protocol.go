@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/mquine/mquine/metrics"
+	"github.com/mquine/mquine/model/checkpoint/formats"
 	"github.com/mquine/mquine/rank"
 )
 
@@ -40,6 +41,20 @@ func (e *evaluation) checkRelations() error {
 		return fmt.Errorf("%s does not apply to --side relation, whose candidates are relations: leave it out", name)
 	}
 	return nil
+}
+
+// otherScores says how the tool that wrote the checkpoint ranks it by other scores than the model's. It
+// returns nil if the tool does not, or has another protocol.
+func (s *subject) otherScores(protocol string) *metrics.OtherScores {
+	tool := formats.Lookup(s.checkpoint.Tool())
+	if len(s.members) > 1 || tool == nil || tool.Protocol != protocol {
+		return nil
+	}
+	other, ok := formats.FindOtherScores(tool.Name, s.model.Config().Model)
+	if !ok {
+		return nil
+	}
+	return (*metrics.OtherScores)(&other)
 }
 
 // follow sets the sides, filters and ties of the protocol. It refuses flags that would set others.

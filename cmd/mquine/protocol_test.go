@@ -6,12 +6,14 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/mquine/mquine/internal/fixture"
+	"github.com/mquine/mquine/metrics"
 )
 
 // TestProtocols evaluates a reference checkpoint under the protocol of each tool, except ogb. The
@@ -59,4 +61,58 @@ func TestProtocols(t *testing.T) {
 			assert.Contains(t, o.stdout, " of 1,322 targets have", "the deviations are of both sides")
 		}
 	}
+}
+
+// DGL-KE ranks the tails of RESCAL by other scores than the model's. Every form of a result says so, also after
+// an import.
+func TestOtherScores(t *testing.T) {
+	fixtures := fixture.Root(t)
+	if os.Getenv("MQUINE_DATA") == "" {
+		t.Skip("MQUINE_DATA does not name the folder of the data sets")
+	}
+	dir, file := t.TempDir(), filepath.Join(t.TempDir(), "report.json")
+	imported := filepath.Join(dir, "imported")
+	original := filepath.Join(fixtures, "dglke-rescal-umls")
+	succeed(t, "import", original, imported)
+	eval := func(path, protocol, format string) string {
+		return succeed(t, "eval", path, "--data", "umls", "--protocol", protocol, "--format", format, "--quiet").stdout
+	}
+	for _, path := range []string{original, imported} {
+		assert.Contains(t, eval(path, "dglke", "table"),
+			"\nscores: 661 of 1,322 targets are ranked by other scores in DGL-KE. DGL-KE\n"+
+				"compares the score tᵀRh of each tail candidate with the answer's score hᵀRt;\n")
+		assert.NotContains(t, eval(path, "kbc", "table"), "other scores", "another tool")
+		assert.Contains(t, eval(path, "dglke", "latex"), " Protocol: dglke. The tool ranks by other scores.}")
+		succeed(t, "eval", path, "--data", "umls", "--protocol", "dglke", "--json", file)
+		var report metrics.Report
+		require.NoError(t, json.Unmarshal(must1(os.ReadFile(file)), &report))
+		assert.Equal(t, "scores", report.Deviations[0].Cause)
+		assert.Equal(t, 661, report.Deviations[0].Queries)
+		assert.Equal(t, []string{report.Deviations[0].Reason}, report.Provenance.Checkpoint.Notes)
+	}
+	assert.NotContains(t, eval(filepath.Join(fixtures, "dglke-distmult-umls"), "dglke", "table"), "other scores")
+
+	o := succeed(t, "info", imported)
+	assert.Contains(t, o.stdout, "mquine/1, imported from a checkpoint of DGL-KE")
+	assert.Contains(t, o.stdout, "--protocol dglke: ")
+	assert.Contains(t, o.stdout, "note: DGL-KE compares the score")
+}
+
+// A caption gives the numbers of a tolerance. A comparison of ranks under it says if its tie rule is another.
+func TestTolerance(t *testing.T) {
+	fixtures := fixture.Root(t)
+	if os.Getenv("MQUINE_DATA") == "" {
+		t.Skip("MQUINE_DATA does not name the folder of the data sets")
+	}
+	ranks := filepath.Join(t.TempDir(), "ranks.tsv")
+	o := succeed(t, "eval", filepath.Join(fixtures, "libkge-distmult-umls"), "--data", "umls", "--protocol", "libkge",
+		"--format", "latex", "--ranks", ranks)
+	const tolerance = "Scores within 1e-05 + 0.0001·"
+	assert.Contains(t, o.stdout, tolerance)
+	compare := []string{"compare", ranks, ranks, "--data", "umls", "--format", "latex"}
+	o = succeed(t, compare...)
+	assert.Contains(t, o.stdout, tolerance)
+	assert.Contains(t, strings.Join(strings.Fields(o.stderr), " "), "has ranks of --protocol libkge, whose ties are "+
+		"rounded, but the comparison has realistic ties: add --ties rounded to compare as libkge does")
+	assert.NotContains(t, succeed(t, append(compare, "--ties", "rounded")...).stderr, "--ties")
 }

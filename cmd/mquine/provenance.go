@@ -7,7 +7,7 @@ import (
 
 	"github.com/mquine/mquine/kg"
 	"github.com/mquine/mquine/metrics"
-	"github.com/mquine/mquine/model"
+	"github.com/mquine/mquine/model/checkpoint"
 )
 
 // invocation is the command line and the time at which the process began.
@@ -74,6 +74,7 @@ func describedData(g *kg.Graph, digest string) metrics.Data {
 	return metrics.Data{
 		Name: g.Name, SHA256: digest, Entities: g.Entities.Len(), Relations: g.Relations.Len(),
 		Train: len(g.Splits[kg.Train]), Valid: len(g.Splits[kg.Valid]), Test: len(g.Splits[kg.Test]),
+		LeftOut: metrics.LeftOutOf(g),
 	}
 }
 
@@ -86,9 +87,10 @@ func withLabel(identifier string, labels map[string]string) string {
 }
 
 // describedCheckpoint identifies a checkpoint. digest is its checksum, or empty.
-func describedCheckpoint(path string, c model.Config, digest string) metrics.Checkpoint {
+func describedCheckpoint(c *checkpoint.Checkpoint, digest string) metrics.Checkpoint {
+	m := c.Model.Config()
 	return metrics.Checkpoint{
-		Path: path, SHA256: digest,
-		Model: c.Model, Dim: c.Dim, Reciprocal: c.Reciprocal, InverseWeight: c.InverseWeight,
+		Path: c.Path, SHA256: digest,
+		Model: m.Model, Dim: m.Dim, Reciprocal: m.Reciprocal, InverseWeight: m.InverseWeight, Notes: c.Notes,
 	}
 }

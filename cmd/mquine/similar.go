@@ -131,7 +131,7 @@ func (s *similarity) find(ctx context.Context, log io.Writer, path string, given
 		Schema: "mquine.similar/1", Provenance: computedOn(ctx, backend.Tier.String(), s.threads, ""),
 		Kind: kind, By: s.by.String(), K: s.k, Similar: []similar{}, labels: labels,
 	}
-	r.Provenance.Checkpoint = describedCheckpoint(c.Path, c.Model.Config(), digest)
+	r.Provenance.Checkpoint = describedCheckpoint(c, digest)
 	for i, neighbours := range lists {
 		for j, n := range neighbours {
 			label := vocabulary.Label(n.ID)

@@ -57,6 +57,22 @@ func TestSkipUnknown(t *testing.T) {
 	assert.Contains(t, strings.Join(strings.Fields(o.stderr), " "), fmt.Sprintf(
 		"the checkpoint lacks 2 entities and 1 relation of the data: left out %d train, %d valid and %d test triples",
 		left[kg.Train], left[kg.Valid], left[kg.Test]))
+	assert.Contains(t, strings.Join(strings.Fields(o.stdout), " "),
+		fmt.Sprintf("test without %d triples with unknown labels: complex", left[kg.Test]))
+	for _, format := range []string{"latex", "json"} {
+		for _, args := range [][]string{{"eval", small}, {"compare", small, w.model}} {
+			o = succeed(t, append(args, "--data", w.data, "--skip-unknown", "--format", format)...)
+			if format == "latex" {
+				assert.Contains(t, o.stdout, fmt.Sprintf(", without %d triples with unknown labels: ", left[kg.Test]))
+				continue
+			}
+			var report struct{ Provenance metrics.Provenance }
+			require.NoError(t, json.Unmarshal([]byte(o.stdout), &report))
+			assert.Equal(t, metrics.LeftOut{Train: left[kg.Train], Valid: left[kg.Valid], Test: left[kg.Test]},
+				report.Provenance.Data.LeftOut)
+			assert.Equal(t, must1(g.SHA256(t.Context())), report.Provenance.Data.SHA256, "of the whole data set")
+		}
+	}
 	read := func(name string) string { return string(must1(os.ReadFile(w.path(name)))) }
 	assert.Equal(t, read("expected.tsv"), read("skipped.tsv"))
 
@@ -111,6 +127,8 @@ func TestSkipUnknown(t *testing.T) {
 	assert.Contains(t, strings.Join(strings.Fields(o.stderr), " "), fmt.Sprintf("lacks %s of the test split, as after "+
 		"mquine eval --skip-excluded or --skip-unknown: the comparison is without them", text.Plural(2*left[kg.Test],
 		"query")))
+	assert.Contains(t, strings.Join(strings.Fields(o.stdout), " "),
+		text.Plural(2*left[kg.Test], "query")+" left out, CI by query")
 	table := succeed(t, "compare", small, ranks, "--data", w.data, "--skip-unknown").stdout
 	assert.Contains(t, table, fmt.Sprintf("both  %7d     0       0  %5d\n", 2*(len(g.Splits[kg.Test])-left[kg.Test]),
 		2*(len(g.Splits[kg.Test])-left[kg.Test])))

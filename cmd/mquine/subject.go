@@ -256,7 +256,7 @@ func (s *subject) described() metrics.Checkpoint {
 	var all []metrics.EnsembleMember
 	for _, m := range s.members {
 		all = append(all, metrics.EnsembleMember{
-			Weight: m.Weight, Checkpoint: describedCheckpoint(m.checkpoint.Path, m.checkpoint.Model.Config(), m.sha256),
+			Weight: m.Weight, Checkpoint: describedCheckpoint(m.checkpoint, m.sha256),
 		})
 	}
 	if len(all) == 1 {

@@ -39,6 +39,11 @@ const (
 	entitiesSHA256Key  = "entities_sha256"
 	relationsSHA256Key = "relations_sha256"
 	checksumKey        = "parameters_sha256"
+
+	// Import writes these. importedNotesKey holds a note in each line.
+	importedFromKey   = "imported_from"
+	importedSHA256Key = "imported_sha256"
+	importedNotesKey  = "imported_notes"
 )
 
 // opener opens the parameter file of a checkpoint of format mquine/1: safetensors.Open or OpenTruncated.
@@ -73,7 +78,7 @@ func (c *Checkpoint) readMquine(ctx context.Context, o options) error {
 	if err != nil {
 		return fmt.Errorf("%s: %w", c.source.path, err)
 	}
-	c.Dataset, c.VocabularyDir = c.Metadata[datasetKey], c.Path
+	c.Notes, c.Dataset, c.VocabularyDir = c.importedNotes(), c.Metadata[datasetKey], c.Path
 	if c.Entities, err = c.readVocabulary(ctx, entitiesName, entitiesSHA256Key); err != nil {
 		return err
 	}

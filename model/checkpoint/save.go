@@ -1,6 +1,7 @@
 package checkpoint
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -9,6 +10,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/mquine/mquine/internal/atomicfile"
 	"github.com/mquine/mquine/kg"
@@ -37,6 +39,34 @@ func (c *Checkpoint) Save(ctx context.Context, dir string, metadata map[string]s
 		return c.source.closed()
 	}
 	return saveVerified(ctx, dir, c.Model, c.Entities, c.Relations, metadata, c.Verify)
+}
+
+// Import writes c, a checkpoint of another tool, to the folder dir in the format mquine/1, as Save does.
+// The metadata names the tool, the checksum of its files and what Notes says, so that the copy keeps them.
+func (c *Checkpoint) Import(ctx context.Context, dir string) error {
+	sum, err := c.SHA256(ctx)
+	if err != nil {
+		return err
+	}
+	metadata := maps.Clone(c.Metadata)
+	metadata[datasetKey], metadata[importedFromKey], metadata[importedSHA256Key] = c.Dataset, c.Tool(), sum
+	if c.Notes != nil {
+		metadata[importedNotesKey] = strings.Join(c.Notes, "\n")
+	}
+	return c.Save(ctx, dir, metadata)
+}
+
+// Tool returns the name of the format in which the parameters were written first: Format, or the format that
+// Import converted.
+func (c *Checkpoint) Tool() string { return cmp.Or(c.Metadata[importedFromKey], c.Format) }
+
+// importedNotes returns the notes that Import stored.
+func (c *Checkpoint) importedNotes() []string {
+	stored, ok := c.Metadata[importedNotesKey]
+	if !ok {
+		return nil
+	}
+	return strings.Split(stored, "\n")
 }
 
 // saveVerified implements Save. The folder appears only if verify, called after all files are

@@ -90,13 +90,8 @@ func convertDGLKE(f *Folder) (*Converted, error) {
 			return nil, err
 		}
 		hyper[model.RelationDim] = float64(relation.width())
-		c, err := f.tableModel(model.Config{Model: "transr-l1", Dim: entity.width(), Hyper: hyper}, noInverses,
+		return f.tableModel(model.Config{Model: "transr-l1", Dim: entity.width(), Hyper: hyper}, noInverses,
 			entity, relation, projection)
-		if err == nil {
-			c.Notes = append(c.Notes, "DGL-KE ranks the tails of TransR by γ − ‖hM − r − tM‖₁ although its score is "+
-				"γ − ‖hM + r − tM‖₁; mquine ranks by the score")
-		}
-		return c, err
 	case "DistMult":
 		return tables("distmult", 1, 1)
 	case "ComplEx":
@@ -105,12 +100,7 @@ func convertDGLKE(f *Folder) (*Converted, error) {
 		hyper[model.Clamp] = simplEClamp
 		return tables("simple", 2, 2)
 	case "RESCAL":
-		c, err := f.rescalModel("entity", "relation", noInverses)
-		if err == nil {
-			c.Notes = append(c.Notes, "DGL-KE compares the score tᵀRh of each tail candidate with the answer's score "+
-				"hᵀRt; mquine scores both with hᵀRt, so its ranks of tails differ")
-		}
-		return c, err
+		return f.rescalModel("entity", "relation", noInverses)
 	case "RotatE":
 		size := "hidden_dim"
 		if _, early := o.values["emb_size"]; early && o.values[size] == nil {

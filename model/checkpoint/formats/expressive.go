@@ -1,6 +1,10 @@
 package formats
 
-import "github.com/mquine/mquine/model/checkpoint/pickle"
+import (
+	"path/filepath"
+
+	"github.com/mquine/mquine/model/checkpoint/pickle"
+)
 
 // expressive is the format of a state dictionary of ExpressivE (AleksVap/ExpressivE), which PyKEEN
 // trains and the authors' program saves:
@@ -42,7 +46,8 @@ func convertExpressivE(f *Folder) (*Converted, error) {
 	}
 	c, err := f.vectorModel("expressive", 1, 6, entity, relation, noInverses, nil)
 	if err == nil {
-		c.Notes = append(c.Notes, entity.Path+" does not contain min_denom: the authors' value 0.5 applies")
+		c.Notes = append(c.Notes,
+			filepath.Base(entity.Path)+" does not contain min_denom: the authors' value 0.5 applies")
 	}
 	return c, err
 }

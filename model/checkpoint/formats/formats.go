@@ -227,6 +227,9 @@ func (f *Folder) Convert() (_ *Converted, err error) {
 	if err != nil {
 		return nil, err
 	}
+	if other, ok := FindOtherScores(f.Format.Name, c.Config.Model); ok {
+		c.Notes = append(c.Notes, other.Reason)
+	}
 	for _, t := range c.Parameters {
 		if t.Type != "float32" {
 			c.Notes = append(c.Notes, fmt.Sprintf("tensor %s was converted from %s to float32", t.Name, t.Type))

@@ -66,12 +66,7 @@ func convertOpenKE(f *Folder) (*Converted, error) {
 		return f.quatE()
 	}
 	if f.has("ent_embeddings.weight", "rel_matrices.weight") {
-		c, err := f.rescalModel("ent_embeddings.weight", "rel_matrices.weight", noInverses)
-		if err == nil {
-			c.Notes = append(c.Notes, "OpenKE's link prediction ranks RESCAL by ascending scores hᵀRt; mquine ranks "+
-				"the larger score first")
-		}
-		return c, err
+		return f.rescalModel("ent_embeddings.weight", "rel_matrices.weight", noInverses)
 	}
 	switch {
 	case f.has("norm_vector.weight"), f.has("transfer_matrix.weight"), f.has("ent_transfer.weight"):
@@ -105,7 +100,7 @@ func convertOpenKE(f *Folder) (*Converted, error) {
 	c, err := f.vectorModel("transe-l1", 1, 1, entity.mapRows(normalise), relation.mapRows(normalise), noInverses, nil)
 	if err == nil {
 		c.Notes = append(c.Notes, fmt.Sprintf("%s does not name its norm: OpenKE's defaults apply "+
-			"(L1 norm, rows divided by their Euclidean norms)", entity.Path))
+			"(L1 norm, rows divided by their Euclidean norms)", filepath.Base(entity.Path)))
 	}
 	return c, err
 }
@@ -164,7 +159,8 @@ func convertOpenKEProjection(f *Folder) (*Converted, error) {
 	c, err := f.tableModel(config, noInverses, entity, relation.mapRows(normalise), second)
 	if err == nil {
 		c.Notes = append(c.Notes, fmt.Sprintf("%s does not name its norm: OpenKE's defaults apply "+
-			"(L1 norm, images of entities and translations divided by their Euclidean norms)", entity.Path))
+			"(L1 norm, images of entities and translations divided by their Euclidean norms)",
+			filepath.Base(entity.Path)))
 	}
 	return c, err
 }
