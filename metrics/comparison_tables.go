@@ -107,16 +107,16 @@ func (r *ComparisonReport) UnequalCandidates() string {
 func (r *ComparisonReport) checkpointTable(o TableOptions) *text.Table {
 	header := []any{"checkpoint", "side", o.intervalHeading("MRR"), "MR"}
 	if o.Wide {
-		header = append(header, "median", "GMR", "AMR", "AMRI")
+		header = append(header, wideHeader...)
 	}
 	t := newTable(r.protocol(o), 2, append(header, hitsHeader(r.Checkpoints[0].Results[0].Hits)...))
 	for _, c := range r.Checkpoints {
 		for s, res := range c.Results {
 			row := []any{c.Name, res.Side.String(),
 				r.best(s, mrrOf, res, o.interval("mrr", res.MRR, res.MRRCI, res.ClusterCount), o.share),
-				r.best(s, func(res Result) Number { return -res.MR }, res, o.mean(res.MR), o.mean)}
+				r.best(s, negatedMR, res, o.mean(res.MR), o.mean)}
 			if o.Wide {
-				row = append(row, o.mean(res.Median), o.mean(res.GMR), res.AMR.format(4), res.AMRI.format(4))
+				row = append(row, o.wideCells(res)...)
 			}
 			t.AppendRow(append(row, r.bestHits(s, res, o)...))
 		}
@@ -125,6 +125,8 @@ func (r *ComparisonReport) checkpointTable(o TableOptions) *text.Table {
 }
 
 func mrrOf(res Result) Number { return res.MRR }
+
+func negatedMR(res Result) Number { return -res.MR } // larger is better
 
 // best returns a cell that shows the given text. The cell stands out if no other checkpoint's value
 // prints as a better number for the selection of sides with index s.
@@ -154,12 +156,18 @@ func (r *ComparisonReport) bestHits(s int, res Result, o TableOptions) []any {
 func (r *ComparisonReport) paperTable(o TableOptions) *text.Table {
 	s := len(r.Checkpoints[0].Results) - 1
 	first := r.Checkpoints[0].Results[s]
-	header := append([]any{"model", o.intervalHeading("MRR")}, hitsHeader(first.Hits)...)
-	t := newTable(r.caption(o), 1, header)
+	header := []any{"model", o.intervalHeading("MRR")}
+	if o.Wide {
+		header = append(append(header, "MR"), wideHeader...)
+	}
+	t := newTable(r.caption(o), 1, append(header, hitsHeader(first.Hits)...))
 	for _, c := range r.Checkpoints {
 		res := c.Results[s]
-		mrr := r.best(s, mrrOf, res, o.interval("mrr", res.MRR, res.MRRCI, res.ClusterCount), o.share)
-		t.AppendRow(append([]any{c.Name, mrr}, r.bestHits(s, res, o)...))
+		row := []any{c.Name, r.best(s, mrrOf, res, o.interval("mrr", res.MRR, res.MRRCI, res.ClusterCount), o.share)}
+		if o.Wide {
+			row = append(append(row, r.best(s, negatedMR, res, o.mean(res.MR), o.mean)), o.wideCells(res)...)
+		}
+		t.AppendRow(append(row, r.bestHits(s, res, o)...))
 	}
 	return t
 }

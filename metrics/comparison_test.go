@@ -177,6 +177,10 @@ other & \textbf{87.50} & \textbf{75.00} \\
 `)
 	assert.Contains(t, write(t, r, Markdown, TableOptions{NoCI: true}), "| tail | MR | 1.50 | 1.25 | −0.25 |")
 	assert.Contains(t, write(t, r, LaTeX, TableOptions{}), "other & 0.1250 [too few: 4.0] & 1.0000 & 1 & 0")
+	assert.Contains(t, write(t, r, LaTeX, TableOptions{NoCI: true, Wide: true}),
+		"model & MRR & MR & median & GMR & AMR & AMRI & Hits@1")
+	assert.Contains(t, write(t, r, LaTeX, TableOptions{NoCI: true, Wide: true}),
+		"other & \\textbf{0.8750} & \\textbf{1.25} & ")
 }
 
 // TestComparisonReadsBack checks that a comparison can be read from the JSON of this version and of

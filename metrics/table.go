@@ -61,7 +61,7 @@ func (r *Report) resultTable(o TableOptions) *text.Table {
 	textColumns := len(header)
 	header = append(header, "queries", o.intervalHeading("MRR"), "MR")
 	if o.Wide {
-		header = append(header, "median", "GMR", "AMR", "AMRI")
+		header = append(header, wideHeader...)
 	}
 	limits := o.Wide && slices.ContainsFunc(r.Results, func(res Result) bool { return res.Limits != nil })
 	if limits {
@@ -78,7 +78,7 @@ func (r *Report) resultTable(o TableOptions) *text.Table {
 		}
 		row = append(row, count(res.N), o.interval("mrr", res.MRR, res.MRRCI, res.ClusterCount), o.mean(res.MR))
 		if o.Wide {
-			row = append(row, o.mean(res.Median), o.mean(res.GMR), res.AMR.format(4), res.AMRI.format(4))
+			row = append(row, o.wideCells(res)...)
 		}
 		if limits {
 			row = append(row, o.limitCells(res)...)
@@ -86,6 +86,14 @@ func (r *Report) resultTable(o TableOptions) *text.Table {
 		t.AppendRow(append(row, o.hitsCells(res.Hits)...))
 	}
 	return t
+}
+
+// wideHeader names the columns that Wide adds after MR.
+var wideHeader = []any{"median", "GMR", "AMR", "AMRI"}
+
+// wideCells formats the values of these columns.
+func (o TableOptions) wideCells(res Result) []any {
+	return []any{o.mean(res.Median), o.mean(res.GMR), res.AMR.format(4), res.AMRI.format(4)}
 }
 
 // limitCells formats the limits of MRR. Under filter all, no other true answers compete, so the
@@ -100,12 +108,16 @@ func (o TableOptions) limitCells(res Result) []any {
 // paperTable returns a table with one line: the model's metrics under the headline's protocol.
 func (r *Report) paperTable(o TableOptions) *text.Table {
 	res := r.headline()
-	header := append([]any{"model", o.intervalHeading("MRR")}, hitsHeader(res.Hits)...)
-	t := newTable(r.caption(o), 1, header)
+	header := []any{"model", o.intervalHeading("MRR")}
 	row := []any{
 		r.Provenance.Checkpoint.ModelText(),
 		o.interval("mrr", res.MRR, res.MRRCI, res.ClusterCount),
 	}
+	if o.Wide {
+		header = append(append(header, "MR"), wideHeader...)
+		row = append(append(row, o.mean(res.MR)), o.wideCells(res)...)
+	}
+	t := newTable(r.caption(o), 1, append(header, hitsHeader(res.Hits)...))
 	t.AppendRow(append(row, o.hitsCells(res.Hits)...))
 	return t
 }
@@ -141,7 +153,7 @@ func (r *Report) groupTable(groups []Result, f Format, o TableOptions) *text.Tab
 		for _, s := range sides[:len(sides)-1] {
 			header = append(header, s.String()+" MRR")
 		}
-		header = append(header, "MR", "median", "GMR", "AMR", "AMRI")
+		header = append(append(header, "MR"), wideHeader...)
 	}
 	header = append(header, hitsHeader(res.Hits)...)
 	t := newTable(title, 1, header)
@@ -156,7 +168,7 @@ func (r *Report) groupTable(groups []Result, f Format, o TableOptions) *text.Tab
 			for _, part := range parts[g.Group] {
 				row = append(row, o.share(part))
 			}
-			row = append(row, o.mean(g.MR), o.mean(g.Median), o.mean(g.GMR), g.AMR.format(4), g.AMRI.format(4))
+			row = append(append(row, o.mean(g.MR)), o.wideCells(g)...)
 		}
 		t.AppendRow(append(row, o.hitsCells(g.Hits)...))
 	}

@@ -87,6 +87,9 @@ is below 10.
 	assert.Contains(t, wide, "realistic ties, in percent\n", "a table without intervals does not name their clusters")
 	assert.Contains(t, wide, "filter  side  queries    MRR    MR  median   GMR     AMR    AMRI  Hits@1  Hits@3\n"+
 		"none    tail        4  70.83  1.75    1.50  1.57  0.7000  0.5000   50.00  100.00\n")
+	assert.Contains(t, write(t, r, LaTeX, TableOptions{Wide: true, NoCI: true}),
+		"model & MRR & MR & median & GMR & AMR & AMRI & Hits@1 & Hits@3 \\\\\n\\midrule\n"+
+			"mquine (d = 2) & 0.7500 & 1.50 & ")
 }
 
 // A report of all tie rules names the rule in each line.

@@ -92,7 +92,7 @@ into a spreadsheet as text. json prints what --json writes: everything. With
 			return nil
 		},
 		PreRunE: func(cmd *cobra.Command, _ []string) error {
-			return cmp.Or(c.checkGroups(cmd), c.checkChanged(cmd), c.tableFlags.check(cmd, c.format, len(c.by) > 0))
+			return cmp.Or(c.checkGroups(cmd), c.checkChanged(cmd), c.tableFlags.check(cmd, c.format))
 		},
 		Annotations: map[string]string{checkpointArgs: ""},
 		ValidArgsFunction: func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {

@@ -110,7 +110,7 @@ the clusters are worth only 4 clusters of equal size.
 
 --format csv prints a line for each result and group, json prints what --json
 writes, and latex prints a table with one row for the model, under the last
-filter. --percent, --no-ci and --wide affect only tables.
+filter. csv and json refuse --percent, --no-ci, --wide and --explain.
 
 If the folder of the data set has a file labels.tsv with lines
 identifier<TAB>label, tables show the labels beside the identifiers.
@@ -186,5 +186,5 @@ func (e *evaluation) checkTables(cmd *cobra.Command) error {
 		return fmt.Errorf("--all-ties does not apply to --format %v: add --json FILE, or leave out one of them",
 			e.format)
 	}
-	return e.tableFlags.check(cmd, e.format, len(e.by) > 0)
+	return e.tableFlags.check(cmd, e.format)
 }

@@ -189,13 +189,10 @@ func (t *tableFlags) add(cmd *cobra.Command, sorted string) {
 	flags.BoolVar(&t.Explain, "explain", false, "explain the numbers in a text below the tables")
 }
 
-// check refuses flags that do not affect the result in a format. groups says whether there are groups.
-func (t *tableFlags) check(cmd *cobra.Command, f text.Format, groups bool) error {
+// check refuses flags that do not affect the result in a format.
+func (t *tableFlags) check(cmd *cobra.Command, f text.Format) error {
 	if err := checkTableFlags(cmd, f, "sort", "min", "top", "wide", "percent", "no-ci", "explain"); err != nil {
 		return err
-	}
-	if t.Wide && f == text.FormatLaTeX && !groups {
-		return errors.New("--wide widens only the groups of --format latex: add --by, or leave it out")
 	}
 	if t.Explain && f == text.FormatLaTeX {
 		return errors.New("--explain does not apply to --format latex: leave out one of them")
