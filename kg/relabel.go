@@ -52,10 +52,13 @@ func (g *Graph) Relabel(entities, relations *Vocabulary) (*Graph, error) {
 // without their triples. Notes counts what was left out; owner, such as "the checkpoint", names what has
 // the vocabularies. If they have all labels, Restrict returns g. LeftOut counts the triples that were left
 // out, and SHA256 still covers them. If no triple of a split remains, Triples returns an error that says why.
-// It is an error if no triple remains at all.
+// It is an error if no triple remains at all, or if Relabel has added labels to g.
 //
 // Data sets of PyKEEN lack the entities and relations that are in no training triple, and so do its models.
 func (g *Graph) Restrict(owner string, entities, relations *Vocabulary) (*Graph, error) {
+	if g.added+g.addedRelations > 0 {
+		return nil, fmt.Errorf("%s has labels of a checkpoint: call Restrict before Relabel", text.DataSet(g.Name))
+	}
 	out := &Graph{
 		Name: g.Name, Dir: g.Dir, leftOut: [2]map[string]bool{{}, {}}, whole: cmp.Or(g.whole, g), emptied: g.emptied,
 	}

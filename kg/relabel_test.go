@@ -78,6 +78,8 @@ func TestRestrict(t *testing.T) {
 	less, err := out.Restrict("model n", NewVocabulary("c"), out.Relations)
 	require.NoError(t, err)
 	assert.Equal(t, 2, less.LeftOut(Train))
+	_, err = relabelled.Restrict("model n", NewVocabulary("c"), out.Relations)
+	assert.EqualError(t, err, "data set small has labels of a checkpoint: call Restrict before Relabel")
 	for _, part := range []*Graph{out, relabelled, less} {
 		digest, err := part.SHA256(t.Context())
 		require.NoError(t, err)
