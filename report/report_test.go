@@ -518,6 +518,20 @@ func TestProtocol(t *testing.T) {
 		"candidates that float32 may order differently. For these, the rank in LibKGE may differ. The true answer is")
 }
 
+// TestLeftOut checks that the page counts the triples that are left out, and shows the notes about a checkpoint.
+func TestLeftOut(t *testing.T) {
+	g := graph(t, "")
+	r := evaluate(t, g, ranksOf(g, 15, 3))
+	page := func() string { return written(t, &Page{Evaluations: []Evaluation{{"e", r}}}) }
+	assert.NotContains(t, page(), "unknown labels")
+	assert.NotContains(t, page(), "eft out")
+	r.Provenance.Data.LeftOut = metrics.LeftOut{Train: 1234, Test: 2}
+	r.Provenance.Checkpoint.Notes = []string{"the norm is assumed", "the scale too"}
+	assert.Contains(t, page(), "without 2 triples with unknown labels: both sides, ")
+	assert.Contains(t, page(), "Left out, with labels that a checkpoint lacks: 1,234 train, 0 valid and 2 test triples")
+	assert.Contains(t, page(), "the norm is assumed; the scale too")
+}
+
 // TestFigures compares figures on the page with metrics that are computed here from the ranks.
 func TestFigures(t *testing.T) {
 	g := graph(t, "")
