@@ -177,6 +177,10 @@ func (c *classification) run(cmd *cobra.Command) (err error) {
 	if err := s.verify(ctx); err != nil {
 		return err
 	}
+	if evaluated.Calibration.Constant() {
+		printNote(log, "every probability is the same, because triples of valid with higher scores are not more "+
+			"often true")
+	}
 	evaluated.Negatives, evaluated.Seed, evaluated.Missing = report.Negatives, report.Seed, report.Missing
 	report.Report = *evaluated
 	return c.write(cmd, s, report, test, thresholds, backend.Tier.String())

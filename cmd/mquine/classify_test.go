@@ -178,6 +178,24 @@ func TestClassifyCSV(t *testing.T) {
 	}
 }
 
+// A note says if the scores do not tell true triples from false ones, here because both are the same.
+func TestClassifyConstantProbability(t *testing.T) {
+	w := newWorkplace(t)
+	valid := must1(os.ReadFile(filepath.Join(w.data, "valid.txt")))
+	for _, split := range []string{"valid", "test"} {
+		require.NoError(t, os.WriteFile(filepath.Join(w.data, split+"_negatives.txt"), valid, 0o644))
+	}
+	const note = "note: every probability is the same, because triples of valid with higher scores are not more " +
+		"often true\n"
+	for _, method := range []string{"platt", "isotonic"} {
+		o := succeed(t, "classify", w.model, "--data", w.data, "--calibrate", method, "--calibration", "-")
+		assert.Contains(t, o.stderr, note)
+		assert.Equal(t, method == "platt", strings.Contains(o.stdout, "\"slope\": 0,"), o.stdout)
+		assert.NotContains(t, succeed(t, "classify", w.model, "--data", w.data, "--calibrate", method,
+			"--negatives", "generated").stderr, note)
+	}
+}
+
 // By default, classify uses the files with false triples if both exist.
 func TestClassifyWithFiles(t *testing.T) {
 	w := newWorkplace(t)

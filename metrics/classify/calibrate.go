@@ -40,11 +40,17 @@ func (m *Method) UnmarshalText(name []byte) (err error) {
 // Calibration is a non-decreasing function from scores to probabilities.
 type Calibration struct {
 	Method Method `json:"method"`
-	// Slope and Intercept belong to Platt.
-	Slope     float64 `json:"slope,omitempty"`
-	Intercept float64 `json:"intercept,omitempty"`
+	// Logistic belongs to Platt, for which nil means zeros: JSON of earlier versions omits a parameter
+	// that is 0.
+	*Logistic
 	// Knots belong to Isotonic. Their scores increase.
 	Knots []Knot `json:"knots,omitempty"`
+}
+
+// Logistic holds the parameters of a logistic curve.
+type Logistic struct {
+	Slope     float64 `json:"slope"`
+	Intercept float64 `json:"intercept"`
 }
 
 // Knot is a point of an isotonic calibration.
@@ -57,9 +63,9 @@ type Knot struct {
 func (c *Calibration) Check() error {
 	finite := func(x float64) bool { return !math.IsNaN(x) && !math.IsInf(x, 0) }
 	if c.Method == Platt {
-		if !finite(c.Slope) || !finite(c.Intercept) || c.Slope < 0 {
+		if l := c.curve(); !finite(l.Slope) || !finite(l.Intercept) || l.Slope < 0 {
 			return fmt.Errorf("a slope of %v and an intercept of %v: both must be finite, "+
-				"and the slope must not be negative", c.Slope, c.Intercept)
+				"and the slope must not be negative", l.Slope, l.Intercept)
 		}
 		return nil
 	}
@@ -80,7 +86,8 @@ func (c *Calibration) Check() error {
 // true and false triples are as frequent as among the examples of the fit.
 func (c *Calibration) Probability(score float64) float64 {
 	if c.Method == Platt {
-		return logistic(c.Slope*score + c.Intercept)
+		l := c.curve()
+		return logistic(l.Slope*score + l.Intercept)
 	}
 	i, found := slices.BinarySearchFunc(c.Knots, score, func(k Knot, s float64) int { return cmp.Compare(k.Score, s) })
 	switch {
@@ -94,6 +101,22 @@ func (c *Calibration) Probability(score float64) float64 {
 	low, high := c.Knots[i-1], c.Knots[i]
 	share := (score - low.Score) / (high.Score - low.Score)
 	return low.Probability + share*(high.Probability-low.Probability)
+}
+
+// Constant reports whether all scores have the same probability.
+func (c *Calibration) Constant() bool {
+	if c.Method == Platt {
+		return c.curve().Slope == 0
+	}
+	return c.Knots[0].Probability == c.Knots[len(c.Knots)-1].Probability
+}
+
+// curve returns the parameters of Platt.
+func (c *Calibration) curve() Logistic {
+	if c.Logistic == nil {
+		return Logistic{}
+	}
+	return *c.Logistic
 }
 
 func logistic(x float64) float64 { return 1 / (1 + math.Exp(-x)) }
@@ -163,7 +186,7 @@ func platt(examples []Example) *Calibration {
 		a, b = 0, math.Log((yes*float64(positives)+no*float64(negatives))/
 			((1-yes)*float64(positives)+(1-no)*float64(negatives)))
 	}
-	return &Calibration{Method: Platt, Slope: a / deviation, Intercept: b - a*mean/deviation}
+	return &Calibration{Method: Platt, Logistic: &Logistic{a / deviation, b - a*mean/deviation}}
 }
 
 // standardise returns the mean and the standard deviation of the scores. The deviation is 1 if all

@@ -1,6 +1,7 @@
 package classify
 
 import (
+	"encoding/json"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -209,6 +210,35 @@ func TestPlattOfEqualScores(t *testing.T) {
 	for _, score := range []float64{-1, 0.1, 1} {
 		assert.InDelta(t, want, c.Probability(score), 1e-9)
 	}
+}
+
+// JSON has both parameters of Platt, even if they are 0, and isotonic calibrations have neither. Earlier
+// versions omitted zeros.
+func TestJSONOfCalibrations(t *testing.T) {
+	constant := []Example{{Score: 1, True: true}, {Score: 1}}
+	for _, test := range []struct {
+		method   Method
+		examples []Example
+		want     string
+		constant bool
+	}{
+		{Platt, constant, `{"method":"platt","slope":0,"intercept":0}`, true},
+		{Isotonic, constant, `{"method":"isotonic","knots":[{"score":1,"probability":0.5}]}`, true},
+		{Isotonic, []Example{{Score: 2, True: true}, {Score: 1}},
+			`{"method":"isotonic","knots":[{"score":1,"probability":0},{"score":2,"probability":1}]}`, false},
+	} {
+		c, err := Calibrate(test.method, test.examples)
+		require.NoError(t, err)
+		got, err := json.Marshal(c)
+		require.NoError(t, err)
+		assert.Equal(t, test.want, string(got))
+		assert.Equal(t, test.constant, c.Constant(), test.want)
+	}
+	var former Calibration
+	require.NoError(t, json.Unmarshal([]byte(`{"method":"platt"}`), &former))
+	require.NoError(t, former.Check())
+	assert.Equal(t, 0.5, former.Probability(7))
+	assert.True(t, former.Constant())
 }
 
 // Platt's method also calibrates scores far from 1, and scores that separate the classes or order
