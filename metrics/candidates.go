@@ -65,9 +65,21 @@ type Restrictions struct {
 	Excluded int `json:"excluded_queries,omitempty"`
 }
 
-// Describe describes the candidates of the queries on some sides. all is the number of entities, or
-// of relations for rank.RelationSide.
+// Describe describes the candidates of the queries on some sides, and counts the queries that are left
+// out. all is the number of entities, or of relations for rank.RelationSide.
 func (r *Restrictions) Describe(sides rank.Sides, all int) string {
+	s := r.among(sides, all)
+	if r == nil || sides == rank.RelationSide {
+		return s
+	}
+	if n := r.excluded(sides); n > 0 {
+		s += fmt.Sprintf(", %s left out", text.Plural(n, "query"))
+	}
+	return s
+}
+
+// among is like Describe, but without the queries that are left out.
+func (r *Restrictions) among(sides rank.Sides, all int) string {
 	if sides == rank.RelationSide {
 		return text.Plural(all, "candidate relation")
 	}
@@ -92,9 +104,6 @@ func (r *Restrictions) Describe(sides rank.Sides, all int) string {
 	}
 	if r.Sample != nil {
 		s += ", " + r.Sample.String()
-	}
-	if n := r.excluded(sides); n > 0 {
-		s += fmt.Sprintf(", %s left out", text.Plural(n, "query"))
 	}
 	return s
 }

@@ -371,7 +371,11 @@ func (r *Report) writeCSV(w io.Writer) error {
 		} else {
 			row = append(row, res.Limits[Oracle].Exact(), res.Limits[Exchangeable].Exact())
 		}
-		row = append(row, r.Restrictions.Describe(res.Side, r.Candidates), r.Protocol)
+		candidates := r.Restrictions.Describe(res.Side, r.Candidates)
+		if res.By != "" { // how many queries of a group are left out is unknown
+			candidates = r.Restrictions.among(res.Side, r.Candidates)
+		}
+		row = append(row, candidates, r.Protocol)
 		for _, h := range res.Hits {
 			row = append(row, h.Share.Exact())
 		}
