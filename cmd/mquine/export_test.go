@@ -1,6 +1,7 @@
 package main
 
 import (
+	"encoding/json"
 	"os"
 	"path/filepath"
 	"strings"
@@ -51,6 +52,35 @@ func TestExportedTables(t *testing.T) {
 		"--relation", filepath.Join(arrays, "relation.npy"), "--entities", filepath.Join(arrays, "entities.tsv"),
 		"--relations", filepath.Join(arrays, "relations.tsv"), back)
 	assert.Equal(t, tensorsOf(t, trained), tensorsOf(t, back))
+}
+
+// Tables do not name their data set, so no output names one, except the metadata of the format mquine/1, which
+// requires a name.
+func TestUnknownDataset(t *testing.T) {
+	w := newWorkplace(t)
+	trained, arrays, back, again := w.path("distmult"), w.path("arrays"), w.path("back"), w.path("again")
+	succeed(t, "init", "--model", "distmult", "--dim", "6", "--data", w.data, "--out", trained, "--kind", "random")
+	succeed(t, "export", trained, "--to", "npy", arrays)
+	config := filepath.Join(arrays, "config.json")
+	assert.Contains(t, string(must1(os.ReadFile(config))), `"dataset": "families"`)
+	o := succeed(t, "import", "--from", "tensors", "--model", "distmult",
+		"--entity", filepath.Join(arrays, "entity.npy"), "--relation", filepath.Join(arrays, "relation.npy"),
+		"--entities", filepath.Join(arrays, "entities.tsv"), "--relations",
+		filepath.Join(arrays, "relations.tsv"), back)
+	assert.Contains(t, o.stderr, "wrote "+back+": distmult, d = 6, 60 entities, 17 relations\n")
+	var info struct {
+		Dataset  *string
+		Metadata map[string]string
+	}
+	require.NoError(t, json.Unmarshal([]byte(succeed(t, "info", back, "--json", "-").stdout), &info))
+	assert.Nil(t, info.Dataset)
+	assert.Equal(t, "unknown", info.Metadata["dataset"])
+	assert.NotContains(t, succeed(t, "info", back).stdout, "trained on")
+
+	succeed(t, "export", back, "--to", "npy", again)
+	assert.NotContains(t, string(must1(os.ReadFile(filepath.Join(again, "config.json")))), `"dataset"`)
+	o = succeed(t, "import", again, w.path("last"))
+	assert.Contains(t, o.stderr, "60 entities, 17 relations\n")
 }
 
 func tensorsOf(t *testing.T, dir string) [][]float32 {

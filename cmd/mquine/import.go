@@ -206,8 +206,12 @@ func (i *importing) run(ctx context.Context, log io.Writer, args []string) error
 		return err
 	}
 	config := c.Model.Config()
-	printLine(log, "wrote %s: %s, d = %d, %s, trained on %s",
-		out, config.Model, config.Dim, sizes(config.Entities, config.Relations), c.Dataset)
+	trained := ""
+	if c.Dataset != checkpoint.UnknownDataset {
+		trained = ", trained on " + c.Dataset
+	}
+	printLine(log, "wrote %s: %s, d = %d, %s%s",
+		out, config.Model, config.Dim, sizes(config.Entities, config.Relations), trained)
 	return nil
 }
 

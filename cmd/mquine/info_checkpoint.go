@@ -84,8 +84,11 @@ func describeCheckpoint(ctx context.Context, log io.Writer, path, vocabulary str
 	config := c.Model.Config()
 	info.evaluated = evaluated{
 		Model: config.Model, Dim: config.Dim, Entities: config.Entities, Relations: config.Relations,
-		Reciprocal: config.Reciprocal, InverseWeight: config.InverseWeight, Hyper: config.Hyper, Dataset: c.Dataset,
+		Reciprocal: config.Reciprocal, InverseWeight: config.InverseWeight, Hyper: config.Hyper,
 		VocabularyDir: c.VocabularyDir, Notes: c.Notes,
+	}
+	if c.Dataset != checkpoint.UnknownDataset {
+		info.Dataset = c.Dataset
 	}
 	for _, values := range c.Model.Tensors() {
 		info.Parameters += len(values)
@@ -121,7 +124,7 @@ func (c *checkpointInfo) summary() (pairs [][2]string) {
 			add(key, "%.6g", c.Hyper[key])
 		}
 		add("size", "%s, %s", sizes(c.Entities, c.Relations), text.Plural(c.Parameters, "parameter"))
-		if c.Dataset != "unknown" {
+		if c.Dataset != "" {
 			add("trained on", "%s", c.Dataset)
 		}
 		add("vocabularies", "in %s", c.VocabularyDir)

@@ -52,7 +52,7 @@ type Checkpoint struct {
 	Entities, Relations *kg.Vocabulary
 	// VocabularyDir is the folder of the vocabularies, which may differ from Path.
 	VocabularyDir string
-	// Dataset names the data set that the model was trained on, or is "unknown".
+	// Dataset names the data set that the model was trained on, or is UnknownDataset.
 	Dataset string
 	// Metadata holds the metadata of the checkpoint, as text. Do not modify it.
 	Metadata map[string]string
@@ -62,6 +62,10 @@ type Checkpoint struct {
 	// two scores are equal.
 	toolScore func(score float64) float64
 }
+
+// UnknownDataset stands for the name of a data set that a checkpoint does not name. The format mquine/1
+// stores it, because the format requires a name.
+const UnknownDataset = "unknown"
 
 // Option is an option of Open.
 type Option func(*options)

@@ -115,7 +115,10 @@ func (c *Checkpoint) writeNpy(ctx context.Context, dir, entities, relations stri
 	for _, key := range []string{entitiesSHA256Key, relationsSHA256Key, checksumKey} {
 		delete(options, key) // these entries describe the files of the checkpoint
 	}
-	options[formatKey], options[datasetKey], options[reciprocalKey] = formats.ExportFormat, c.Dataset, config.Reciprocal
+	options[formatKey], options[reciprocalKey] = formats.ExportFormat, config.Reciprocal
+	if options[datasetKey] = c.Dataset; c.Dataset == UnknownDataset {
+		delete(options, datasetKey)
+	}
 	text, err := json.MarshalIndent(options, "", "  ")
 	if err != nil {
 		return err

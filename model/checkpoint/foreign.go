@@ -76,7 +76,7 @@ func (c *Checkpoint) convert(ctx context.Context, folder *formats.Folder) error 
 	if err != nil {
 		return err
 	}
-	c.Notes, c.Dataset = append(c.importedNotes(), converted.Notes...), cmp.Or(converted.Dataset, "unknown")
+	c.Notes, c.Dataset = append(c.importedNotes(), converted.Notes...), cmp.Or(converted.Dataset, UnknownDataset)
 	c.toolScore = converted.ToolScore
 	c.source.tensors = foreignTensors(converted.Parameters)
 	config := converted.Config
