@@ -210,7 +210,7 @@ func (r *Recipe) CheckData(g *kg.Graph) error {
 		return err
 	}
 	if r.ValidEvery > 0 && len(g.Splits[kg.Valid]) == 0 {
-		return fmt.Errorf("%s has no validation triples: set valid_every to 0", text.DataSet(g.Name))
+		return fmt.Errorf("%s has no validation triples: set valid_every (--valid-every) to 0", text.DataSet(g.Name))
 	}
 	return nil
 }

@@ -387,7 +387,7 @@ func TestCreateRefuses(t *testing.T) {
 	require.ErrorContains(t, Create(filepath.Join(dir, "a"), "x", g, c), "lower batch or negative_count")
 	g.Splits[kg.Valid] = nil
 	require.ErrorContains(t, Create(filepath.Join(dir, "a"), "x", g, recipe.Default()),
-		"has no validation triples: set valid_every to 0")
+		"has no validation triples: set valid_every (--valid-every) to 0")
 	g.Splits[kg.Train] = nil
 	require.ErrorContains(t, Create(filepath.Join(dir, "a"), "x", g, recipe.Default()), "has no train split")
 	entries, err := os.ReadDir(dir)
