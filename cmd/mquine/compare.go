@@ -165,6 +165,11 @@ func (c *comparison) run(ctx context.Context, log io.Writer) (*metrics.Compariso
 			return nil, err
 		}
 	}
+	for _, path := range c.models[1:] {
+		if sameFile(c.models[0], path) {
+			printNote(log, "%s is also the base, so it is compared with itself", path)
+		}
+	}
 	if c.skip {
 		if err := c.skipUnknown(ctx, log); err != nil {
 			return nil, err

@@ -367,6 +367,22 @@ func TestCompareChangedNone(t *testing.T) {
 	}
 }
 
+// A note says if a checkpoint or a ranks file is compared with itself.
+func TestCompareWithItself(t *testing.T) {
+	w := newWorkplace(t)
+	ranks := w.path("ranks.tsv")
+	succeed(t, "eval", w.model, "--data", w.data, "--filter", "all", "--ranks", ranks)
+	for _, path := range []string{w.model, ranks} {
+		again := w.data + "/../" + filepath.Base(path)
+		require.True(t, sameFile(path, again))
+		for _, other := range []string{path, again} {
+			o := succeed(t, "compare", path, other, "--data", w.data, "--no-ci")
+			assert.Contains(t, o.stderr, "note: "+other+" is also the base, so it is compared with itself\n")
+		}
+	}
+	assert.NotContains(t, succeed(t, "compare", w.model, ranks, "--data", w.data, "--no-ci").stderr, "itself")
+}
+
 // Ranks with a tolerance are comparable only with ranks of the same tolerance.
 func TestCompareTolerance(t *testing.T) {
 	w := newWorkplace(t)
