@@ -145,9 +145,10 @@ into a spreadsheet as text. json prints what --json writes: everything. With
 	return cmd
 }
 
-// checkChanged refuses --changed if no output lists the changed queries.
+// checkChanged refuses to list changed queries if no output lists them.
 func (c *comparison) checkChanged(cmd *cobra.Command) error {
-	if cmd.Flags().Changed("changed") && (c.format == metrics.LaTeX || c.format == metrics.CSV) && c.jsonFile == "" {
+	listed := c.format != metrics.LaTeX && c.format != metrics.CSV || c.jsonFile != ""
+	if cmd.Flags().Changed("changed") && c.changed > 0 && !listed {
 		return fmt.Errorf("--changed does not apply to --format %v: add --json FILE, or leave out one of them",
 			c.format)
 	}

@@ -361,6 +361,9 @@ func TestCompareChangedNone(t *testing.T) {
 	require.Positive(t, list)
 	assert.Equal(t, with[:list], without)
 	assert.Contains(t, string(must1(os.ReadFile(w.path("c.json")))), `"changed": []`)
+	for _, format := range []string{"csv", "json", "latex", "markdown", "table"} {
+		succeed(t, append(compare, "0", "--format", format)...)
+	}
 	for _, n := range []string{"-1", "many", "2147483648"} {
 		mquine(t, append(compare, n)...).requireSentence(t, exitUsage,
 			`--changed "`+n+`": must be a whole number from 0 to 2147483647`)
