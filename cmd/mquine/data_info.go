@@ -69,8 +69,10 @@ func newDataInfoCommand() *cobra.Command {
 		Use:   "info NAME",
 		Short: "Describe a data set and check it",
 		Long: `Describe a data set, by name or path: sizes, queries, relation categories,
-degrees and anomalies. The command compares the files of a public data set with
-the checksums in the catalogue. If a file differs, the exit status is 1.
+degrees and anomalies. The command also checks the readable labels (labels.tsv)
+and the false triples (valid_negatives.txt, test_negatives.txt). It compares the
+files of a public data set with the checksums in the catalogue. If a file
+differs, the exit status is 1.
 
 The columns of the table of splits:
   repeats    triples that repeat an earlier one
@@ -149,6 +151,9 @@ func describeData(ctx context.Context, name string, log io.Writer, p *printed, l
 		}
 	}
 	g, err := openData(ctx, name, log)
+	if err == nil {
+		err = checkExtras(ctx, g)
+	}
 	if err != nil && info.Public != nil && ctx.Err() == nil {
 		info.Problem = oneLine(err)
 		return info, nil
@@ -183,6 +188,17 @@ func describeData(ctx context.Context, name string, log io.Writer, p *printed, l
 	}
 	info.Provenance.Data, err = p.dataOf(ctx, g)
 	return info, err
+}
+
+// checkExtras returns the error of commands that read the readable labels or the false triples of g.
+func checkExtras(ctx context.Context, g *kg.Graph) error {
+	_, err := kg.ReadLabels(ctx, g.Dir)
+	for _, s := range []kg.Split{kg.Valid, kg.Test} {
+		if err == nil {
+			_, err = kg.ReadNegatives(ctx, g, s)
+		}
+	}
+	return err
 }
 
 // verdict returns an error for a public data set that cannot be used or does not match the catalogue.

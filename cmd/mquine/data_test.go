@@ -213,6 +213,30 @@ func TestDataInfoOfAnotherContent(t *testing.T) {
 	require.Equal(t, err.Error(), info.Problem)
 }
 
+// data info refuses files that other commands read, with their errors.
+func TestDataInfoChecksExtras(t *testing.T) {
+	w := newWorkplace(t)
+	labels, negatives := filepath.Join(w.data, "labels.tsv"), filepath.Join(w.data, "test_negatives.txt")
+	valid := must1(os.ReadFile(filepath.Join(w.data, "valid.txt")))
+	require.NoError(t, os.WriteFile(filepath.Join(w.data, "valid_negatives.txt"), valid, 0o644))
+	info := []string{"data", "info", w.data}
+	succeed(t, info...)
+	for _, c := range []struct {
+		file, content, want string
+		other               []string
+	}{
+		{labels, "x\tX\nx\tY\n", labels + `:2: duplicate identifier "x"`, []string{"eval", w.model, "--data", w.data}},
+		{negatives, "x\tlikes\ty\n", negatives + `:1: unknown entity "x"`,
+			[]string{"classify", w.model, "--data", w.data}},
+	} {
+		require.NoError(t, os.WriteFile(c.file, []byte(c.content), 0o644))
+		for _, args := range [][]string{info, c.other} {
+			mquine(t, args...).requireSentence(t, exitFailed, c.want)
+		}
+		require.NoError(t, os.Remove(c.file))
+	}
+}
+
 func TestDataRefuses(t *testing.T) {
 	t.Setenv("MQUINE_DATA", filepath.Join(t.TempDir(), "data"))
 	cases := []struct {
