@@ -256,9 +256,12 @@ func TestOpenTriples(t *testing.T) {
 		"all.tsv": tabbed, "plain": tabbed, "all.txt.gz": tabbed, "all.csv.zst": tabbed,
 		"all.nt.gz": "<a:a> <a:r> <a:b> .\n<a:b> <a:r> <a:a> .\n",
 		"ALL.NT":    "<a:a> <a:r> <a:b> .\n<a:b> <a:r> <a:a> .\n",
-		"empty.tsv": "", "bad.tsv": "a\tr\tb\na,r,b\n",
+		"empty.tsv": "", "bad.tsv": "a\tr\tb\na r b\n", "nt.gz": "<a:a> <a:r> <a:b> .\n",
+		"a.zip": "PK\x03\x04\x14\x00", "a.tsv.bz2": "BZh91AY&SY\x00", "BZh.tsv": "BZh\tr\tb\n",
 		"gzip.tsv": string(compressedText(t, "a.gz", tabbed)), "zstd.nt": string(compressedText(t, "a.zst", tabbed)),
 	})
+	_, err := OpenTriples(t.Context(), filepath.Join(dir, "BZh.tsv"))
+	require.NoError(t, err)
 	for _, name := range []string{"all.tsv", "plain", "all.txt.gz", "all.csv.zst", "all.nt.gz", "ALL.NT"} {
 		var last OpenProgress
 		g, err := OpenTriples(t.Context(), filepath.Join(dir, name), ReportProgress(func(p OpenProgress) { last = p }))
@@ -276,6 +279,9 @@ func TestOpenTriples(t *testing.T) {
 		"bad.tsv":   "bad.tsv:2: 1 field instead of 3",
 		"gzip.tsv":  "gzip.tsv is compressed with gzip, but its name does not end with .gz: rename it",
 		"zstd.nt":   "zstd.nt is compressed with Zstandard, but its name does not end with .zst: rename it",
+		"a.zip":     "a.zip is compressed with zip, which mquine does not read: decompress it first",
+		"a.tsv.bz2": "a.tsv.bz2 is compressed with bzip2, which mquine does not read: decompress it first",
+		"nt.gz":     "nt.gz:1: the line is N-Triples: rename the file so that its name ends with .nt.gz",
 	} {
 		_, err := OpenTriples(t.Context(), filepath.Join(dir, name))
 		assert.ErrorContains(t, err, want)
@@ -284,7 +290,7 @@ func TestOpenTriples(t *testing.T) {
 
 	cancelled, cancel := context.WithCancel(t.Context())
 	cancel()
-	_, err := OpenTriples(cancelled, filepath.Join(dir, "all.tsv"))
+	_, err = OpenTriples(cancelled, filepath.Join(dir, "all.tsv"))
 	assert.ErrorIs(t, err, context.Canceled)
 	g := gridGraph(3)
 	_, err = g.Divide(cancelled, Division{Test: 1})

@@ -158,8 +158,8 @@ func (l *lines) slice() ([]byte, error) {
 	return l.long, err
 }
 
-// checkCompression returns an error if the first line is the start of a compressed file, which is not
-// valid UTF-8, but the name of the file does not say that it is compressed.
+// checkCompression returns an error if the first line is the start of a compressed file whose name does
+// not say so, or of an archive in a format that mquine does not read. No such start begins a label.
 func (l *lines) checkCompression(first []byte) error {
 	for _, form := range []struct{ start, name, extension string }{
 		{"\x1f\x8b", "gzip", ".gz"}, {"\x28\xb5\x2f\xfd", "Zstandard", ".zst"},
@@ -169,7 +169,16 @@ func (l *lines) checkCompression(first []byte) error {
 				l.path, form.name, form.extension)
 		}
 	}
-	return nil
+	archive := ""
+	switch {
+	case bytes.HasPrefix(first, []byte("PK\x03\x04")):
+		archive = "zip"
+	case bytes.HasPrefix(first, []byte("BZh")) && len(first) >= 10 && string(first[4:10]) == "1AY&SY":
+		archive = "bzip2" // BZh alone could begin a label; a digit and the start of a block follow it
+	default:
+		return nil
+	}
+	return fmt.Errorf("%s is compressed with %s, which mquine does not read: decompress it first", l.path, archive)
 }
 
 // record is like next, but serves formats in which every line is a record. A blank line is an error

@@ -161,6 +161,13 @@ func TestOpenRejectsMalformedLines(t *testing.T) {
 		"two fields": {"a\tr\tb\na\tr\n", "train.txt:2: 2 fields instead of 3: " +
 			"a line is head, relation and tail, separated by tabs"},
 		"spaces":          {"a r b\n", "train.txt:1: 1 field instead of 3"},
+		"commas":          {"a,r,b\n", "train.txt:1: the fields are separated by commas: replace them with tabs"},
+		"quoted commas":   {"\"a, b\",r,c\n", "train.txt:1: the fields are separated by commas"},
+		"one comma":       {"a r, b\n", "train.txt:1: 1 field instead of 3"},
+		"commas and tabs": {"a,b\tr,c\n", "train.txt:1: 2 fields instead of 3"},
+		"N-Triples": {"<x:a> <x:r> <x:b> .\n",
+			"train.txt:1: the line is N-Triples: rename the file so that its name ends with .nt"},
+		"comment":         {"# comment\n", "train.txt:1: 1 field instead of 3"},
 		"five fields":     {"a\tr\tb\t1\t2\n", "train.txt:1: 5 fields instead of 3"},
 		"empty head":      {"a\tr\tb\n\tr\tb\n", "train.txt:2: head: empty label"},
 		"empty relation":  {"a\t\tb\n", "train.txt:1: relation: empty label"},

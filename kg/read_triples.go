@@ -1,10 +1,13 @@
 package kg
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"io"
+	"strings"
 
+	"github.com/mquine/mquine/internal/compressed"
 	"github.com/mquine/mquine/internal/text"
 )
 
@@ -103,10 +106,25 @@ func readTriples(l *lines, add func(head, relation, tail []byte) error) error {
 			return err
 		}
 		if err := l.split(line, fields[:], "head, relation and tail"); err != nil {
-			return err
+			return explainFields(l, line, err)
 		}
 		if err := add(fields[0], fields[1], fields[2]); err != nil {
 			return l.errorf("%w", err)
 		}
 	}
 }
+
+// explainFields returns err, the error of a line without three fields, or a clearer one if the line is in
+// another format.
+func explainFields(l *lines, line []byte, err error) error {
+	if empty, wrong := new(statementParser).parse(line); !empty && wrong == nil {
+		return l.errorf("the line is N-Triples: rename the file so that its name ends with .nt%s", compression(l.path))
+	}
+	if !bytes.Contains(line, []byte{'\t'}) && bytes.Count(line, []byte{','}) >= 2 {
+		return l.errorf("the fields are separated by commas: replace them with tabs")
+	}
+	return err
+}
+
+// compression returns the extension that says how a file is compressed, or "".
+func compression(path string) string { return strings.TrimPrefix(path, compressed.Trim(path)) }
