@@ -128,6 +128,8 @@ func (l *lines) next() ([]byte, error) {
 		return nil, l.errorf("line is longer than %s", humanize.IBytes(uint64(l.longest)))
 	case errors.As(err, new(compressed.ExpansionError)):
 		return nil, fmt.Errorf("%s %w", l.path, err)
+	case errors.Is(err, compressed.ErrTrailing):
+		return nil, fmt.Errorf("%s: %w: remove them, or fetch the file again", l.path, err)
 	case err != io.EOF:
 		return nil, l.errorf("cannot read any further (%w): the file may be damaged or truncated; fetch it again",
 			compressed.UnexpectedEnd(text.Cause(err)))

@@ -156,6 +156,23 @@ func TestLabelsWithSpaces(t *testing.T) {
 	assert.EqualError(t, err, `the graph has no entity "cold"; did you mean " cold"`)
 }
 
+// Data after the end of a gzip archive are not called a truncation.
+func TestOpenRejectsDataAfterAnArchive(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "train.txt.gz")
+	archive := compressedText(t, path, "a\tr\tb\n")
+	for _, c := range []struct{ more, want string }{
+		{"more", path + ": other data follow the end of the gzip archive: remove them, or fetch the file again"},
+		{"\x00", path + ": other data follow the end of the gzip archive: remove them, or fetch the file again"},
+		{string(archive[:12]), path + ":2: cannot read any further (unexpected EOF): the file may be damaged or " +
+			"truncated; fetch it again"},
+	} {
+		require.NoError(t, os.WriteFile(path, []byte(string(archive)+c.more), 0o644))
+		_, err := Open(t.Context(), dir)
+		assert.EqualError(t, err, c.want)
+	}
+}
+
 func TestOpenRejectsMalformedLines(t *testing.T) {
 	for name, c := range map[string]struct{ text, want string }{
 		"two fields": {"a\tr\tb\na\tr\n", "train.txt:2: 2 fields instead of 3: " +

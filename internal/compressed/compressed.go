@@ -107,7 +107,8 @@ func NewReader(f io.Reader, path string) (io.ReadCloser, error) {
 		if err != nil {
 			return nil, fmt.Errorf("it is not a gzip file (%w)", UnexpectedEnd(err))
 		}
-		return z, nil
+		z.Multistream(false)
+		return &members{z, stored}, nil
 	}
 	z, err := zstd.NewReader(stored, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxWindow(maxWindow))
 	if err != nil {
@@ -115,6 +116,42 @@ func NewReader(f io.Reader, path string) (io.ReadCloser, error) {
 	}
 	return z.IOReadCloser(), nil
 }
+
+// ErrTrailing says that a file does not end with its gzip archive.
+var ErrTrailing = errors.New("other data follow the end of the gzip archive")
+
+// members reads the concatenated members of a gzip archive. Unlike a gzip.Reader, which it does not embed
+// because that would also embed WriteTo, it can tell a truncated member from other data, such as padding.
+type members struct {
+	z      *gzip.Reader // reads one member
+	stored *bufio.Reader
+}
+
+func (m *members) Read(p []byte) (int, error) {
+	const magic = "\x1f\x8b"
+	for {
+		n, err := m.z.Read(p)
+		if err != io.EOF {
+			return n, err
+		}
+		start, err := m.stored.Peek(len(magic))
+		switch {
+		case len(start) == 0:
+			return n, err
+		case !strings.HasPrefix(magic, string(start)):
+			return n, ErrTrailing
+		}
+		if err := m.z.Reset(m.stored); err != nil {
+			return n, UnexpectedEnd(err)
+		}
+		m.z.Multistream(false)
+		if n > 0 {
+			return n, nil
+		}
+	}
+}
+
+func (m *members) Close() error { return m.z.Close() }
 
 // Write calls write with a writer that compresses what it writes to w, as the name of the file
 // says. The same contents have the same bytes.

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"testing/iotest"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -32,6 +33,48 @@ func TestWriteAndRead(t *testing.T) {
 		require.NoError(t, err)
 		require.NoError(t, r.Close())
 		assert.Equal(t, contents, string(got), extension)
+	}
+}
+
+// The contents of a gzip archive are the contents of all its members. Other data after them are an error, also
+// zeros, and differ from a member that is cut off.
+func TestGzipMembers(t *testing.T) {
+	member := func(contents string) string {
+		var b strings.Builder
+		require.NoError(t, Write(&b, "f.gz", func(w io.Writer) error {
+			_, err := io.WriteString(w, contents)
+			return err
+		}))
+		return b.String()
+	}
+	archive, empty := member("a\n")+member("b\n"), strings.Repeat(member(""), 200)
+	// The header of a member may contain the name of a file, which ends with a zero byte.
+	cutName := "\x1f\x8b\x08\x08\x00\x00\x00\x00\x00\x03name"
+	for name, c := range map[string]struct {
+		stored, contents string
+		want             error
+	}{
+		"members":       {archive, "a\nb\n", nil},
+		"empty members": {empty + archive + empty, "a\nb\n", nil},
+		"text":          {archive + "more", "a\nb\n", ErrTrailing},
+		"a byte":        {archive + "m", "a\nb\n", ErrTrailing},
+		"zeros":         {archive + strings.Repeat("\x00", 1<<17), "a\nb\n", ErrTrailing},
+		"cut magic":     {archive + archive[:1], "a\nb\n", io.ErrUnexpectedEOF},
+		"cut header":    {archive + archive[:9], "a\nb\n", io.ErrUnexpectedEOF},
+		"cut name":      {archive + cutName, "a\nb\n", io.ErrUnexpectedEOF},
+		"cut checksum":  {archive[:len(archive)-1], "a\nb\n", io.ErrUnexpectedEOF},
+	} {
+		for reads, from := range map[string]io.Reader{
+			"whole": strings.NewReader(c.stored), "bytes": iotest.OneByteReader(strings.NewReader(c.stored)),
+		} {
+			r, err := NewReader(from, "f.gz")
+			require.NoError(t, err)
+			var contents strings.Builder
+			_, err = io.Copy(&contents, r)
+			assert.ErrorIs(t, err, c.want, "%s, %s", name, reads)
+			assert.Equal(t, c.contents, contents.String(), "%s, %s", name, reads)
+			assert.NoError(t, r.Close())
+		}
 	}
 }
 
