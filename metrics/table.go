@@ -374,6 +374,8 @@ func (r *Report) writeCSV(w io.Writer) error {
 		candidates := r.Restrictions.Describe(res.Side, r.Candidates)
 		if res.By != "" { // how many queries of a group are left out is unknown
 			candidates = r.Restrictions.among(res.Side, r.Candidates)
+		} else if left := p.Data.LeftOut.Of(r.Split); left != "" {
+			candidates += ", without " + left
 		}
 		row = append(row, candidates, r.Protocol)
 		for _, h := range res.Hits {

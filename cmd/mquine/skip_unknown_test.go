@@ -59,6 +59,8 @@ func TestSkipUnknown(t *testing.T) {
 		left[kg.Train], left[kg.Valid], left[kg.Test]))
 	assert.Contains(t, strings.Join(strings.Fields(o.stdout), " "),
 		fmt.Sprintf("test without %d triples with unknown labels: complex", left[kg.Test]))
+	assert.Contains(t, succeed(t, "eval", small, "--data", w.data, "--skip-unknown", "--format", "csv").stdout,
+		fmt.Sprintf(" candidates, without %d triples with unknown labels\",", left[kg.Test]))
 	for _, format := range []string{"latex", "json"} {
 		for _, args := range [][]string{{"eval", small}, {"compare", small, w.model}} {
 			o = succeed(t, append(args, "--data", w.data, "--skip-unknown", "--format", format)...)
