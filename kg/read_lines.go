@@ -55,20 +55,28 @@ func (o opening) readFile(ctx context.Context, path string, read func(*lines) er
 // be compressed (.gz, .zst). A blank line is an error unless it is the last line. ReadRecords stops at
 // the first error, which names the file and the line.
 func ReadRecords(ctx context.Context, path string, read func(n int, line string) error) error {
-	return newOpening().readFile(ctx, path, func(l *lines) error {
-		for {
-			line, err := l.record()
-			if err == io.EOF {
-				return nil
-			}
-			if err != nil {
-				return err
-			}
-			if err := read(l.n, string(line)); err != nil {
-				return l.errorf("%w", err)
-			}
+	return newOpening().readFile(ctx, path, func(l *lines) error { return l.records(read) })
+}
+
+// ParseRecords is like ReadRecords, but reads uncompressed text. Errors call the text by the given name.
+func ParseRecords(ctx context.Context, name string, text io.Reader, read func(n int, line string) error) error {
+	return newLines(ctx, name, text).records(read)
+}
+
+// records passes the number and the text of each line to the function read, as ReadRecords does.
+func (l *lines) records(read func(n int, line string) error) error {
+	for {
+		line, err := l.record()
+		if err == io.EOF {
+			return nil
 		}
-	})
+		if err != nil {
+			return err
+		}
+		if err := read(l.n, string(line)); err != nil {
+			return l.errorf("%w", err)
+		}
+	}
 }
 
 // counter counts the bytes that pass through it.

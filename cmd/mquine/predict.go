@@ -288,7 +288,7 @@ func (p *prediction) queries(ctx context.Context, in io.Reader, log io.Writer, g
 		return nil, err
 	}
 	defer file.Close()
-	return readQueries(name, file, g)
+	return readQueries(ctx, name, file, g)
 }
 
 // answers is the JSON result of predict.

@@ -245,12 +245,12 @@ func TestPredictBadInput(t *testing.T) {
 		"?\tlives_in\t?\n":    "standard input:1: put ? in exactly one of the three columns",
 		"head\trelation\ttail\n" + good: "standard input:1: put ? in exactly one of the three columns: it marks " +
 			"what to predict; if the first line is a header, remove it",
-		good[:len(good)-2] + "\n":                  "standard input:1: put ? in exactly one of the three columns",
-		good + "?\t?\t?\n":                         "standard input:2: put ? in exactly one of the three columns",
-		good + good + good[:len(good)-2] + known:   "standard input:3: put ? in exactly one of the three columns",
-		good + "stranger\tlives_in\t?":             `standard input:2: the checkpoint has no entity "stranger"`,
-		good + "Anna\tlives_in\t?":                 `input:2: the checkpoint has no entity "Anna"; this is the label of `,
-		good + strings.Repeat("x", maxQueryLine+1): "standard input:2: the line is longer than",
+		good[:len(good)-2] + "\n":                "standard input:1: put ? in exactly one of the three columns",
+		good + "?\t?\t?\n":                       "standard input:2: put ? in exactly one of the three columns",
+		good + good + good[:len(good)-2] + known: "standard input:3: put ? in exactly one of the three columns",
+		good + "stranger\tlives_in\t?":           `standard input:2: the checkpoint has no entity "stranger"`,
+		good + "Anna\tlives_in\t?":               `input:2: the checkpoint has no entity "Anna"; this is the label of `,
+		good + strings.Repeat("x", 1<<18):        "standard input:2: line is longer than 256 KiB",
 	} {
 		o := mquineReading(t, input, append(predict, "--in", "-")...)
 		o.requireSentence(t, exitFailed, sentence)
@@ -268,7 +268,7 @@ func TestPredictBadInput(t *testing.T) {
 func TestReadQueriesHeader(t *testing.T) {
 	for relation, want := range map[string]bool{"relation": true, "r": false} {
 		g := &kg.Graph{Entities: kg.NewVocabulary("a"), Relations: kg.NewVocabulary("r")}
-		_, err := readQueries("file", strings.NewReader("b\t"+relation+"\t?\n"), g)
+		_, err := readQueries(t.Context(), "file", strings.NewReader("b\t"+relation+"\t?\n"), g)
 		require.ErrorContains(t, err, `file:1: the checkpoint has no entity "b"`)
 		assert.Equal(t, want, strings.Contains(err.Error(), "header"), err)
 	}
@@ -281,7 +281,7 @@ func FuzzReadQueries(f *testing.F) {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
-		queries, err := readQueries("file", strings.NewReader(text), g)
+		queries, err := readQueries(t.Context(), "file", strings.NewReader(text), g)
 		if err != nil {
 			require.NotContains(t, err.Error(), "\n")
 			return
@@ -293,7 +293,7 @@ func FuzzReadQueries(f *testing.F) {
 			fields := q.fields(g)
 			lines = append(lines, strings.Join(fields[:], "\t"))
 		}
-		again, err := readQueries("file", strings.NewReader(strings.Join(lines, "\n")), g)
+		again, err := readQueries(t.Context(), "file", strings.NewReader(strings.Join(lines, "\n")), g)
 		require.NoError(t, err)
 		require.Equal(t, queries, again)
 	})

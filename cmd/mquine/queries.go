@@ -1,9 +1,6 @@
 package main
 
 import (
-	"bufio"
-	"bytes"
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -32,19 +29,15 @@ func (q question) asksRelation() bool { return q.side == kg.Relation }
 // checkpointOwner is the subject of errors such as "the checkpoint has no entity …".
 const checkpointOwner = "the checkpoint"
 
-// maxQueryLine is the maximum length of a line of queries or triples in bytes.
-const maxQueryLine = 1 << 18
-
 // readQueries reads queries, one per line: a head, a relation and a tail, separated by tabs, one of
 // which is ?. The result uses the identifiers of g. name is the name of the file in error messages.
-func readQueries(name string, r io.Reader, g *kg.Graph) ([]question, error) {
+func readQueries(ctx context.Context, name string, r io.Reader, g *kg.Graph) ([]question, error) {
 	var queries []question
-	err := readLines(name, "queries", "head, relation and tail, one of them ?", r, g.Relations,
-		func(fields [3]string) error {
-			q, err := parseQuery(g, fields)
-			queries = append(queries, q)
-			return err
-		})
+	err := readLines(ctx, name, "head, relation and tail, one of them ?", r, g.Relations, func(fields [3]string) error {
+		q, err := parseQuery(g, fields)
+		queries = append(queries, q)
+		return err
+	})
 	if err == nil && len(queries) == 0 {
 		err = fmt.Errorf("%s is empty: it must hold at least one query", name)
 	}
@@ -53,68 +46,27 @@ func readQueries(name string, r io.Reader, g *kg.Graph) ([]question, error) {
 
 // readLines calls add with the three tab-separated fields of each line. A line with a different
 // number of fields is an error, and so is a blank line, unless it is the last line. Errors about a line,
-// including errors of add, name the file and the line. For the messages, what names the contents of the
-// file, such as "queries", and wanted lists the fields of a line. An error about the first line mentions
-// headers if its second field is a usual name for a column and not one of the known relations.
+// including errors of add, name the file and the line. For the messages, wanted lists the fields of a line.
+// An error about the first line mentions headers if its second field is a usual name for a column and not
+// one of the known relations.
 func readLines(
-	name, what, wanted string, r io.Reader, relations *kg.Vocabulary, add func(fields [3]string) error,
+	ctx context.Context, name, wanted string, r io.Reader, relations *kg.Vocabulary, add func(fields [3]string) error,
 ) error {
-	watched := &watchedReader{Reader: r}
-	lines := bufio.NewScanner(watched)
-	lines.Buffer(nil, maxQueryLine)
-	n, blank := 0, 0
-	for lines.Scan() && watched.err == nil { // a line before an error may be incomplete
-		n++
-		line := lines.Bytes()
-		if n == 1 {
-			line = bytes.TrimPrefix(line, []byte("\ufeff"))
-		}
-		if blank > 0 {
-			return fmt.Errorf("%s:%d: blank line: remove it", name, blank)
-		}
-		if len(line) == 0 {
-			blank = n
-			continue
-		}
-		fields := strings.Split(string(line), "\t")
+	return kg.ParseRecords(ctx, name, r, func(n int, line string) error {
+		fields := strings.Split(line, "\t")
 		if len(fields) != 3 {
-			return fmt.Errorf("%s:%d: %s instead of 3: write %s, separated by tabs",
-				name, n, text.Plural(len(fields), "field"), wanted)
+			return fmt.Errorf("%s instead of 3: write %s, separated by tabs", text.Plural(len(fields), "field"), wanted)
 		}
-		if err := add([3]string(fields)); err != nil {
-			if _, known := relations.ID(fields[1]); n == 1 && !known && kg.NamesColumn(fields[1]) {
-				err = fmt.Errorf("%w; if the first line is a header, remove it", err)
-			}
-			return fmt.Errorf("%s:%d: %w", name, n, err)
+		err := add([3]string(fields))
+		if _, known := relations.ID(fields[1]); err != nil && n == 1 && !known && kg.NamesColumn(fields[1]) {
+			err = fmt.Errorf("%w; if the first line is a header, remove it", err)
 		}
-	}
-	switch err := cmp.Or(watched.err, lines.Err()); {
-	case errors.Is(err, bufio.ErrTooLong):
-		return fmt.Errorf("%s:%d: the line is longer than %d bytes", name, n+1, maxQueryLine)
-	case errors.Is(err, io.ErrUnexpectedEOF):
-		return fmt.Errorf("cannot read %s from %s: it ends too early; it may be damaged or truncated", what, name)
-	case err != nil:
-		return fmt.Errorf("cannot read %s from %s: %w", what, name, text.Cause(err))
-	}
-	return nil
-}
-
-// watchedReader keeps the error that ends the input, unless it is io.EOF.
-type watchedReader struct {
-	io.Reader
-	err error
-}
-
-func (r *watchedReader) Read(p []byte) (int, error) {
-	n, err := r.Reader.Read(p)
-	if err != io.EOF {
-		r.err = err
-	}
-	return n, err
+		return err
+	})
 }
 
 // openLines opens the file of --in, or standard input if path is "-", for readLines. It returns the
-// name of the file for messages. As in readLines, what names the contents of the file.
+// name of the file for messages. what names the contents of the file, such as "queries".
 func openLines(ctx context.Context, path, what string, stdin io.Reader, log io.Writer,
 ) (file io.ReadCloser, name string, err error) {
 	if path == "-" {

@@ -308,7 +308,7 @@ func (w *scorer) read(ctx context.Context, stdin io.Reader, log io.Writer, add f
 		empty = false
 		return parse(fields)
 	}
-	err = readLines(name, "triples", "head, relation and tail", file, w.checkpoint.Relations, addLine)
+	err = readLines(ctx, name, "head, relation and tail", file, w.checkpoint.Relations, addLine)
 	if err == nil && empty {
 		err = fmt.Errorf("%s is empty: it must hold at least one triple", name)
 	}
