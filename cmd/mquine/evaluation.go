@@ -387,37 +387,52 @@ func conclude(log io.Writer, t *task, s rank.Stats) {
 		queries -= t.restrictions.Excluded // they were ranked, too, but the tables leave them out
 	}
 	fmt.Fprintf(log, "ranked %s in %.2f s\n", text.Plural(queries, "query"), s.Rank.Seconds())
-	if collapsed(s.Rescored.Float64, s.Pairs*int64(s.Queries)/int64(max(s.UniqueQueries, 1))) {
+	if collapsed(s.Rescored.Float64, targetPairs(s)) {
 		printNote(log, "%s", collapsedNote)
 	}
 	writeStatistics(details(log), s)
+}
+
+// targetPairs returns the number of pairs of a target and a candidate in a ranking of entities. With
+// millions of both, an int64 cannot hold the product of Pairs and Queries.
+func targetPairs(s rank.Stats) float64 {
+	pairs := float64(s.Pairs)
+	if s.Screen.String() == "float64" { // among given negatives, Pairs counts by target
+		return pairs
+	}
+	return pairs * float64(s.Queries) / float64(max(s.UniqueQueries, 1))
 }
 
 // writeStatistics prints how fast a ranking was, and how many pairs each stage left undecided.
 func writeStatistics(w io.Writer, s rank.Stats) {
 	fmt.Fprintf(w, "%s: %s\n", text.Plural(s.UniqueQueries, "distinct query"),
 		pairRate(s.Pairs, s.Rank))
-	stages := s.Screen.String()
-	if s.Rescored.Int8 > 0 {
-		stages = fmt.Sprintf("int8, %s after fine codes", text.Comma(s.Rescored.Float64))
-	}
-	undecided := cmp.Or(s.Rescored.Int8, s.Rescored.Float64)
-	switch stages {
-	case "reference":
+	if s.Screen.String() == "reference" {
 		fmt.Fprintln(w, "all pairs have reference scores")
 		return
-	case "float64":
-		fmt.Fprintf(w, "undecided: %s after %s\n", text.Plural(int(s.Rescored.Reference), "pair"), stages)
-	default:
-		fmt.Fprintf(w, "undecided: %s after %s, %s after float64\n",
-			text.Plural(int(undecided), "pair"), stages, text.Comma(s.Rescored.Reference))
 	}
+	fmt.Fprintf(w, "undecided: %s\n", undecidedPairs(s))
 	if s.Engine != "" {
 		return // GPUs do not measure the rest
 	}
 	fmt.Fprintf(w, "deciding them took %.1f%% of the time\n", 100*s.Decide.Seconds()/max(s.Rank.Seconds(), 1e-9))
 	if s.Dropped > 0 {
 		fmt.Fprintf(w, "early exit skipped %.1f%% of the terms\n", 100*s.Dropped)
+	}
+}
+
+// undecidedPairs says how many pairs each stage of a ranking of entities left undecided.
+func undecidedPairs(s rank.Stats) string {
+	pairs := func(n int64) string { return text.Plural(int(n), "pair") }
+	left := s.Rescored
+	switch screen := s.Screen.String(); {
+	case screen == "float64":
+		return fmt.Sprintf("%s after float64", pairs(left.Reference))
+	case left.Int8 > 0:
+		return fmt.Sprintf("%s after int8, %s after fine codes, %s after float64",
+			pairs(left.Int8), text.Comma(left.Float64), text.Comma(left.Reference))
+	default:
+		return fmt.Sprintf("%s after %s, %s after float64", pairs(left.Float64), screen, text.Comma(left.Reference))
 	}
 }
 

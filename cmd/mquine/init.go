@@ -44,8 +44,7 @@ checkpoints are the same on every machine, and clustered checkpoints on machines
 with the same instruction set (see "mquine doctor").
 
 For a clustered checkpoint, the command also ranks the test split and prints the
-median rank and the numbers of pairs that the first stage and float64 left
-undecided.`,
+median rank and the number of pairs that each stage left undecided.`,
 		Example: `  mquine init --model mquine --dim 38 --data fb15k-237 --out ./start
   mquine init --model rotate --dim 500 --data umls --out ./fast --kind clustered`,
 		Args: noArgs,
@@ -159,11 +158,9 @@ func (i *initialisation) rank(
 		return err
 	}
 	result := metrics.Measure(ranking.Ranks, rank.BothSides, rank.All, rank.Realistic, nil)
-	left := ranking.Stats.Rescored
 	_, err = fmt.Fprintf(out, `median rank  %s of %s candidates (test split, both sides, filter all, realistic ties)
-undecided    %s after %s, %s after float64 (%s queries)
+undecided    %s (%s queries)
 `, strconv.FormatFloat(float64(result.Median), 'f', -1, 64), text.Comma(m.Config().Entities),
-		text.Plural(int(left.Float64), "pair"), ranking.Stats.Screen, text.Comma(left.Reference),
-		text.Comma(ranking.Stats.Queries))
+		undecidedPairs(ranking.Stats), text.Comma(ranking.Stats.Queries))
 	return unprinted(err)
 }

@@ -37,7 +37,7 @@ func TestInit(t *testing.T) {
 							`\(test split, both sides, filter all, realistic ties\)`, o.stdout)
 					assert.Regexp(t,
 						`undecided +(1 pair|(0|[2-9]|\d\d+) pairs) after (float32|int8|int16), `+
-							`\d+ after float64 \(80 queries\)`, o.stdout)
+							`(\d+ after fine codes, )?\d+ after float64 \(80 queries\)`, o.stdout)
 					assert.Contains(t, o.stderr, "fitted to all splits, including test")
 				}
 				return out

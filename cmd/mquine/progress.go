@@ -57,7 +57,7 @@ func (m *meter) ranking(p rank.Progress) {
 	}
 	t := p.Elapsed - m.packing
 	left := timeLeft(p.Done, p.Total, t)
-	if !m.warned && p.Elapsed > time.Second && collapsed(p.Undecided, p.Compared) {
+	if !m.warned && p.Elapsed > time.Second && collapsed(p.Undecided, float64(p.Compared)) {
 		m.warned = true
 		m.clear()
 		printNote(m.w, "%s; %s left", collapsedNote, left)
@@ -200,7 +200,7 @@ func (m *meter) clear() {
 const collapsedNote = "most candidates have almost the same score, as in a collapsed model, and need slow exact scores"
 
 // collapsed reports whether the first stage leaves most (target, candidate) pairs undecided.
-func collapsed(undecided, pairs int64) bool { return undecided > pairs/2 }
+func collapsed(undecided int64, pairs float64) bool { return float64(undecided) > pairs/2 }
 
 // pairRate returns a speed in pairs per second. A pair consists of a distinct query and a
 // candidate.

@@ -90,6 +90,45 @@ func TestProgressCollapsed(t *testing.T) {
 	assert.Equal(t, "note: "+collapsedNote+"; 8s left\n", log.String(), "once, and with the time left")
 }
 
+// Statistics count pairs of distinct queries, except among given negatives.
+func TestTargetPairs(t *testing.T) {
+	large := rank.Stats{Pairs: 5e12, Queries: 4e6, UniqueQueries: 2e6}
+	assert.EqualValues(t, 1e13, targetPairs(large), "5e12 · 4e6 overflows an int64")
+	assert.False(t, collapsed(4e12, targetPairs(large)))
+	assert.True(t, collapsed(6e12, targetPairs(large)))
+	assert.Zero(t, targetPairs(rank.Stats{}))
+
+	given := rank.Stats{Pairs: 100, Queries: 20, UniqueQueries: 10, Screen: screenNamed(t, "float64")}
+	assert.EqualValues(t, 100, targetPairs(given))
+}
+
+func TestUndecidedPairs(t *testing.T) {
+	for _, c := range []struct {
+		screen string
+		left   rank.Rescored
+		want   string
+	}{
+		{"float32", rank.Rescored{Float64: 1234, Reference: 5}, "1,234 pairs after float32, 5 after float64"},
+		{"int8", rank.Rescored{Int8: 5678, Float64: 1234, Reference: 5},
+			"5,678 pairs after int8, 1,234 after fine codes, 5 after float64"},
+		{"int8", rank.Rescored{}, "0 pairs after int8, 0 after float64"},
+		{"float64", rank.Rescored{Reference: 1}, "1 pair after float64"},
+	} {
+		assert.Equal(t, c.want, undecidedPairs(rank.Stats{Screen: screenNamed(t, c.screen), Rescored: c.left}))
+	}
+}
+
+// screenNamed returns a screen that statistics name, which Options may be unable to choose.
+func screenNamed(t *testing.T, name string) rank.Screen {
+	for s := rank.AutoScreen; s < 9; s++ {
+		if s.String() == name {
+			return s
+		}
+	}
+	t.Fatalf("there is no screen %s", name)
+	panic("unreachable")
+}
+
 func TestProgressBar(t *testing.T) {
 	var log bytes.Buffer
 	m := newMeter(&log)
