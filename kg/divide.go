@@ -127,7 +127,7 @@ func (g *Graph) Divide(ctx context.Context, d Division) (*Graph, error) {
 	return input.Await(ctx, func() (*Graph, error) { return newDivider(g, d).divide(), nil })
 }
 
-// divider divides the training triples of a graph.
+// divider divides the distinct training triples of a graph.
 type divider struct {
 	Division
 	graph   *Graph
@@ -150,7 +150,7 @@ type draw struct {
 }
 
 func newDivider(g *Graph, d Division) *divider {
-	triples := g.Splits[Train]
+	triples := distinctTriples(g.Splits[Train])
 	v := &divider{
 		Division: d, graph: g, triples: triples,
 		draws: make([]draw, len(triples)), split: make([]Split, len(triples)),
