@@ -29,8 +29,8 @@ const (
 	batch = 4
 	// cachedRanks is the number of ranks whose weights, 32 bytes each, stay in the L1 cache.
 	cachedRanks = 512
-	// chunkValues limits the resampled values in memory to about 32 MiB. If all groups together
-	// have more values, they are resampled in chunks, and each chunk draws the resamples again.
+	// chunkValues limits the values of groups in memory to about 32 MiB. If all groups together have
+	// more values, they are resampled or permuted in chunks, and each chunk draws again.
 	chunkValues = 4 << 20
 )
 
@@ -77,13 +77,13 @@ func bootstrap(ctx context.Context, ranks []rank.Rank, groups []members, o Summa
 			}
 			g := newResampledGroup(ranks, clusters, groups[first], o, &out[first])
 			chunk = append(chunk, g)
-			held += len(g.means) * resamples
+			held += g.held()
 		}
 		means := make([]*drawnMeans, len(chunk))
 		for i, g := range chunk {
 			means[i] = &g.drawnMeans
 		}
-		if err := draw(ctx, means, count, o.Threads, drawClusters, func(int) {}); err != nil {
+		if err := draw(ctx, means, resamples, count, o.Threads, drawClusters, func(int) {}); err != nil {
 			return nil, err
 		}
 		if err := each(ctx, len(chunk), o.Threads, func(i int) { chunk[i].finish() }); err != nil {
@@ -121,17 +121,16 @@ func numberTriples(ranks []rank.Rank) (numbers []int32, count int) {
 	return numbers, len(known)
 }
 
-// draw computes the means of groups for all draws. The number of draws must be a multiple of batch.
-// fill sets the weights of the draw with the given number, the k-th of its batch. All weights are 0
-// before the call. draw calls progress with the number of draws that it has just computed.
+// draw computes the means of groups for a number of draws, which must be a multiple of batch. fill
+// sets the weights of the draw with the given number, the k-th of its batch. All weights are 0 before
+// the call. draw calls progress with the number of draws that it has just computed.
 func draw(
-	ctx context.Context, groups []*drawnMeans, clusters, threads int, fill func(w weights, k, number int),
+	ctx context.Context, groups []*drawnMeans, draws, clusters, threads int, fill func(w weights, k, number int),
 	progress func(draws int),
 ) error {
 	if len(groups) == 0 {
 		return ctx.Err()
 	}
-	draws := len(groups[0].means[0])
 	free := make(chan weights, draws/batch) // weights that later passes reuse, with room for every pass
 	return each(ctx, draws/batch, threads, func(pass int) {
 		var w weights
@@ -166,7 +165,7 @@ func drawClusters(w weights, k, resample int) {
 	}
 }
 
-// drawnMeans holds means over a group of ranks, for each draw, each series of numbers and each
+// drawnMeans computes means over a group of ranks, for each draw, each series of numbers and each
 // selection of sides.
 type drawnMeans struct {
 	sides []rank.Sides
@@ -176,15 +175,19 @@ type drawnMeans struct {
 	series   [numSides][][]float64
 	// signed means that the weights are signs. Each mean then includes the whole group.
 	signed bool
-	// With n series, means[s·n+i][draw] is the mean of series i over the ranks on sides[s]. It is
-	// NaN if the draw contains none of these ranks.
+	// With n series, keep(s·n+i, first, means) receives the means of series i over the ranks on
+	// sides[s], for the batch of draws that begins at first. A mean is NaN if the draw contains none of
+	// these ranks. Several threads call keep.
+	keep func(i, first int, means [batch]float64)
+	// means[i][draw] are all means, if keep stores them.
 	means [][]float64
 }
 
-// newDrawnMeans allocates the means over group m; add computes them. The argument count is the
-// number of series, and series returns the numbers of series i for the ranks of one side.
+// newDrawnMeans prepares means over group m; add computes them. The argument count is the number of
+// series, and series returns the numbers of series i for the ranks of one side. The caller sets keep
+// or calls store.
 func newDrawnMeans(
-	clusters []int32, m members, sides []rank.Sides, draws, count int, series func(of []int32, i int) []float64,
+	clusters []int32, m members, sides []rank.Sides, count int, series func(of []int32, i int) []float64,
 ) drawnMeans {
 	d := drawnMeans{sides: sides}
 	for side, of := range m {
@@ -195,15 +198,33 @@ func newDrawnMeans(
 			d.series[side] = append(d.series[side], series(of, i))
 		}
 	}
-	d.means = make([][]float64, len(sides)*count)
-	for i := range d.means {
-		d.means[i] = make([]float64, draws)
-	}
 	return d
 }
 
-// add computes the group's means for the batch of draws that begins at first. cached is scratch
-// memory.
+// store allocates the means of a number of draws and stores them.
+func (d *drawnMeans) store(draws int) {
+	d.means = make([][]float64, len(d.sides)*len(d.series[kg.Tail]))
+	for i := range d.means {
+		d.means[i] = make([]float64, draws)
+	}
+	d.keep = func(i, first int, means [batch]float64) { copy(d.means[i][first:], means[:]) }
+}
+
+// held returns the number of values in memory.
+func (d *drawnMeans) held() (n int) {
+	for _, values := range d.means {
+		n += len(values)
+	}
+	for _, side := range d.series {
+		for _, values := range side {
+			n += len(values)
+		}
+	}
+	return n
+}
+
+// add computes the group's means for the batch of draws that begins at first, and calls keep. cached
+// is scratch memory.
 func (d *drawnMeans) add(w weights, first int, cached *[cachedRanks][batch]float64) {
 	count := len(d.series[kg.Tail])
 	var drawn [numSides][batch]float64
@@ -230,14 +251,16 @@ func (d *drawnMeans) add(w weights, first int, cached *[cachedRanks][batch]float
 	for s, selected := range d.sides {
 		sides := selected.List()
 		for i := range count {
-			for k := range batch {
+			var means [batch]float64
+			for k := range means {
 				var sum, n float64
 				for _, side := range sides {
 					sum += sums[i][side][k]
 					n += drawn[side][k]
 				}
-				d.means[s*count+i][first+k] = float64(ratio(sum, n))
+				means[k] = float64(ratio(sum, n))
 			}
+			d.keep(s*count+i, first, means)
 		}
 	}
 }
@@ -272,13 +295,14 @@ func newResampledGroup(
 			g.rules = append(g.rules, rule{f, rank.Realistic, true})
 		}
 	}
-	g.drawnMeans = newDrawnMeans(clusters, m, sides, resamples, len(g.rules), func(of []int32, i int) []float64 {
+	g.drawnMeans = newDrawnMeans(clusters, m, sides, len(g.rules), func(of []int32, i int) []float64 {
 		values := rankValues(ranks, of, g.rules[i].filter, g.rules[i].ties)
 		for i := range values {
 			values[i] = 1 / values[i]
 		}
 		return values
 	})
+	g.store(resamples)
 	return g
 }
 

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strconv"
 	"sync"
+	"sync/atomic"
 
 	"github.com/mquine/mquine/kg"
 	"github.com/mquine/mquine/rank"
@@ -261,66 +262,106 @@ func (p *pairing) observe(c *Contrast, of []int32) (sizes []float64) {
 // infer fills in the intervals and p-values of the contrasts. The contrasts are sorted by group,
 // then by selection of sides.
 func (p *pairing) infer(ctx context.Context, groups []members, contrasts []Contrast) error {
-	sides := selections(p.o.Sides)
-	drawn := 0
-	for _, method := range []struct {
-		draws  int
-		signed bool
-		fill   func(w weights, k, number int)
-		finish func(c *Contrast, d *MetricDifference, size float64, means []float64)
-	}{
-		{resamples, false, drawClusters, func(c *Contrast, d *MetricDifference, _ float64, means []float64) {
-			d.CI = percentileInterval(means, c.tail())
-		}},
-		{permutations, true, drawSigns, func(_ *Contrast, d *MetricDifference, size float64, means []float64) {
-			d.P = pValue(means, float64(d.Difference), size)
-		}},
-	} {
-		for first := 0; first < len(groups); {
-			var chunk []*drawnMeans
-			start := first
-			for held := 0; first < len(groups) && held < chunkValues; first++ {
-				d := newDrawnMeans(p.clusters, groups[first], sides, method.draws, len(p.metrics), p.differences)
-				d.signed = method.signed
-				chunk = append(chunk, &d)
-				held += len(d.means) * method.draws
-			}
-			progress := p.progress(&drawn, len(chunk), len(groups))
-			if err := draw(ctx, chunk, p.count, p.o.Threads, method.fill, progress); err != nil {
-				return err
-			}
-			err := each(ctx, len(chunk), p.o.Threads, func(i int) {
-				for s := range sides {
-					at := (start+i)*len(sides) + s
-					c := &contrasts[at]
-					if c.N == 0 {
-						continue
-					}
-					for m := range p.metrics {
-						method.finish(c, &c.Metrics[m], p.sizes[at][m], chunk[i].means[s*len(p.metrics)+m])
-					}
-				}
-			})
-			if err != nil {
-				return err
-			}
+	var tested, estimated []*pairedGroup
+	n := len(contrasts) / len(groups)
+	for i, m := range groups {
+		g := &pairedGroup{p, m, contrasts[i*n : (i+1)*n], p.sizes[i*n : (i+1)*n]}
+		tested = append(tested, g)
+		if slices.ContainsFunc(g.contrasts, func(c Contrast) bool { return c.tail() > 0 }) {
+			estimated = append(estimated, g)
+		}
+	}
+	progress := p.progress(resamples*len(estimated) + permutations*len(tested))
+	if err := p.draw(ctx, estimated, resamples, drawClusters, (*pairedGroup).estimate, progress); err != nil {
+		return err
+	}
+	return p.draw(ctx, tested, permutations, drawSigns, (*pairedGroup).test, progress)
+}
+
+// draw computes means of groups for a number of draws, and calls what begin returns: the means to
+// compute, and a function to call after the last draw.
+func (p *pairing) draw(
+	ctx context.Context, groups []*pairedGroup, draws int, fill func(w weights, k, number int),
+	begin func(*pairedGroup) (*drawnMeans, func()), progress func(draws int),
+) error {
+	for len(groups) > 0 {
+		var chunk []*drawnMeans
+		var finish []func()
+		for held := 0; len(groups) > 0 && held < chunkValues; groups = groups[1:] {
+			d, end := begin(groups[0])
+			chunk, finish = append(chunk, d), append(finish, end)
+			held += d.held()
+		}
+		err := draw(ctx, chunk, draws, p.count, p.o.Threads, fill, func(draws int) { progress(draws * len(chunk)) })
+		if err != nil {
+			return err
+		}
+		if err := each(ctx, len(finish), p.o.Threads, func(i int) { finish[i]() }); err != nil {
+			return err
 		}
 	}
 	return nil
 }
 
-// progress returns a function that adds draws for a chunk of the groups to *drawn and reports the
-// progress.
-func (p *pairing) progress(drawn *int, chunk, groups int) func(draws int) {
+// progress returns a function that adds draws of groups and reports the progress towards the total.
+func (p *pairing) progress(total int) func(draws int) {
 	if p.o.Progress == nil {
 		return func(int) {}
 	}
 	var mu sync.Mutex
+	drawn := 0
 	return func(draws int) {
 		mu.Lock()
 		defer mu.Unlock()
-		*drawn += draws * chunk
-		p.o.Progress(*drawn, (resamples+permutations)*groups)
+		drawn += draws
+		p.o.Progress(drawn, total)
+	}
+}
+
+// pairedGroup is a group of queries with its contrasts, one for each selection of sides, and their
+// sizes (pairing).
+type pairedGroup struct {
+	*pairing
+	members
+	contrasts []Contrast
+	sizes     [][]float64
+}
+
+// means returns means of the differences of each metric over the group.
+func (g *pairedGroup) means() *drawnMeans {
+	d := newDrawnMeans(g.clusters, g.members, selections(g.o.Sides), len(g.metrics), g.differences)
+	return &d
+}
+
+// estimate returns the means for a bootstrap, and a function that sets the intervals.
+func (g *pairedGroup) estimate() (*drawnMeans, func()) {
+	d := g.means()
+	d.store(resamples)
+	return d, func() {
+		for i, means := range d.means {
+			c := &g.contrasts[i/len(g.metrics)]
+			c.Metrics[i%len(g.metrics)].CI = percentileInterval(means, c.tail())
+		}
+	}
+}
+
+// test returns the means for a permutation test, and a function that sets the p-values. Only the
+// numbers of extreme means stay in memory, so one pass of draws serves many groups.
+func (g *pairedGroup) test() (*drawnMeans, func()) {
+	d := g.means()
+	d.signed = true
+	extreme := make([]extremeMeans, len(g.contrasts)*len(g.metrics))
+	for i := range extreme {
+		s, m := i/len(g.metrics), i%len(g.metrics)
+		extreme[i].begin(float64(g.contrasts[s].Metrics[m].Difference), g.sizes[s][m])
+	}
+	d.keep = func(i, _ int, means [batch]float64) { extreme[i].add(means[:]) }
+	return d, func() {
+		for i := range extreme {
+			if c := &g.contrasts[i/len(g.metrics)]; c.N > 0 {
+				c.Metrics[i%len(g.metrics)].P = extreme[i].pValue(permutations)
+			}
+		}
 	}
 }
 
@@ -350,20 +391,38 @@ func drawSigns(w weights, k, permutation int) {
 	}
 }
 
-// pValue returns the share of means that are at least as far from 0 as observed, where observed
-// itself counts as one more mean. size is the mean of the absolute differences.
-func pValue(means []float64, observed, size float64) Number {
+// extremeMeans counts the means that are at least as far from 0 as the observed one. Several threads may
+// add means.
+type extremeMeans struct {
+	least float64
+	count atomic.Int64
+}
+
+// begin sets the observed mean. size is the mean of the absolute differences.
+func (e *extremeMeans) begin(observed, size float64) {
 	// Equal means may differ by rounding errors, and a mean of 0 may consist of nothing else. These errors
 	// are proportional to size.
 	const relative, ofSize = 1e-9, 1e-12
-	least := math.Abs(observed)*(1-relative) - ofSize*size
-	extreme := 1
+	e.least = math.Abs(observed)*(1-relative) - ofSize*size
+}
+
+// add counts the extreme means among means.
+func (e *extremeMeans) add(means []float64) {
+	extreme := int64(0)
 	for _, m := range means {
-		if math.Abs(m) >= least {
+		if math.Abs(m) >= e.least {
 			extreme++
 		}
 	}
-	return ratio(float64(extreme), float64(len(means)+1))
+	if extreme > 0 {
+		e.count.Add(extreme)
+	}
+}
+
+// pValue returns the share of the extreme means among n, where the observed one counts as one more
+// mean.
+func (e *extremeMeans) pValue(n int) Number {
+	return ratio(float64(e.count.Load()+1), float64(n+1))
 }
 
 // changed returns the queries whose 1/rank changed most.

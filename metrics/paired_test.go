@@ -194,6 +194,12 @@ func TestPermutationTestAgainstAllPermutations(t *testing.T) {
 // The p-values are computed by hand. Equal sums may differ by rounding errors if their terms are
 // added in different orders.
 func TestPValue(t *testing.T) {
+	pValue := func(means []float64, observed, size float64) Number {
+		var e extremeMeans
+		e.begin(observed, size)
+		e.add(means)
+		return e.pValue(len(means))
+	}
 	assert.Equal(t, Number(3)/5, pValue([]float64{1, -2, 0.5, 0}, 1, 1))
 	assert.Equal(t, Number(3)/5, pValue([]float64{1, -2, 0.5, 0}, -1, 1))
 	tenth, fifth, rest := 0.1, 0.2, 0.3
@@ -242,6 +248,62 @@ func TestPermutationTestNearZero(t *testing.T) {
 		require.NoError(t, err)
 		assert.InDelta(t, exact, float64(c.Whole[0].Metrics[0].P),
 			4*math.Sqrt(exact*(1-exact)/permutations)+1./permutations, "%d better ranks", better)
+	}
+}
+
+// The p-values of groups that share draws are exactly the p-values of stored means of one group at a
+// time.
+func TestPermutationTestAgainstStoredMeans(t *testing.T) {
+	const relations = 9
+	base := slices.DeleteFunc(benchRanks(300, relations, true, 6), func(r rank.Rank) bool {
+		return r.Side == kg.Head && r.Triple.Relation == 0 // a contrast without queries
+	})
+	other := someOtherRanks(base, 6)
+	key := Key{
+		Name:    "relation",
+		Labels:  make([]string, relations),
+		Ordered: true,
+		Group:   func(r *rank.Rank) int { return int(r.Triple.Relation) },
+	}
+	o := CompareOptions{
+		Sides: rank.BothSides, Filter: rank.All, Ties: rank.Realistic, Hits: []int{1, 10}, Keys: []Key{key}, Threads: 4,
+	}
+	for _, o.CIBy = range []Clustering{ByTriple, ByQuery, ByRelation} {
+		c, err := Compare(t.Context(), base, other, o)
+		require.NoError(t, err)
+		p := pairing{o: o, base: base, other: other, metrics: comparedMetrics(o.Hits)}
+		p.clusters, p.count = o.CIBy.number(base)
+		groups, _ := groupsOf(base, o.Keys)
+		contrasts := slices.Concat(c.Whole, c.Groups)
+		require.Len(t, contrasts, 3*len(groups))
+		smallest := Number(1)
+		for g, m := range groups {
+			d := newDrawnMeans(p.clusters, m, selections(o.Sides), len(p.metrics), p.differences)
+			d.signed = true
+			d.store(permutations)
+			err := draw(t.Context(), []*drawnMeans{&d}, permutations, p.count, 1, drawSigns, func(int) {})
+			require.NoError(t, err)
+			for i, means := range d.means {
+				contrast := contrasts[3*g+i/len(p.metrics)]
+				got := contrast.Metrics[i%len(p.metrics)]
+				if contrast.N == 0 {
+					require.True(t, math.IsNaN(float64(got.P)))
+					continue
+				}
+				sizes := p.observe(&Contrast{}, m.on(contrast.Side))
+				var e extremeMeans
+				e.begin(float64(got.Difference), sizes[i%len(p.metrics)])
+				extreme := 1
+				for _, mean := range means {
+					if math.Abs(mean) >= e.least {
+						extreme++
+					}
+				}
+				require.Equal(t, Number(extreme)/(permutations+1), got.P)
+				smallest = min(smallest, got.P)
+			}
+		}
+		assert.Less(t, smallest, Number(1), o.CIBy)
 	}
 }
 
