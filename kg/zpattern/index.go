@@ -39,9 +39,10 @@ func (a *adjacency) row(anchor int32) []int32 {
 	return a.answers[a.answerStart[anchor]:a.answerStart[anchor+1]]
 }
 
-// NewIndex indexes the training triples of g. It fails if g has no training split or more than
-// 2³² − 1 training triples. If ctx is cancelled, NewIndex returns its error at once and abandons the
-// work, which may read g a little longer.
+// NewIndex indexes the training triples of g. It fails if g has no training split, more than 2³² − 1
+// training triples, or a training triple with an identifier that the vocabularies lack. If ctx is
+// cancelled, NewIndex returns its error at once and abandons the work, which may read g a little
+// longer.
 func NewIndex(ctx context.Context, g *kg.Graph) (*Index, error) {
 	triples, err := g.Triples(kg.Train)
 	if err != nil {
@@ -50,7 +51,12 @@ func NewIndex(ctx context.Context, g *kg.Graph) (*Index, error) {
 	if uint64(len(triples)) > math.MaxUint32 {
 		return nil, errors.New("the training split has more than 2³² − 1 triples, the limit for counting Z-patterns")
 	}
-	return input.Await(ctx, func() (*Index, error) { return newIndex(g, triples), nil })
+	return input.Await(ctx, func() (*Index, error) {
+		if err := g.CheckIdentifiers(kg.Train); err != nil {
+			return nil, err
+		}
+		return newIndex(g, triples), nil
+	})
 }
 
 // newIndex indexes the training triples of g.

@@ -128,3 +128,11 @@ func TestNames(t *testing.T) {
 	assert.Equal(t, "paper definition Convention(2)", fmt.Sprint(Paper, Definition, numConventions))
 	assert.Equal(t, "easy neutral hard Case(3)", fmt.Sprint(Easy, Neutral, Hard, NumCases))
 }
+
+// A graph with wrong identifiers is an error, not a panic in a goroutine of the index.
+func TestIndexRefusesOtherIdentifiers(t *testing.T) {
+	for _, wrong := range []kg.Triple{{Head: 2}, {Tail: 2}, {Relation: 1}, {Head: -1}, {Tail: -1}, {Relation: -1}} {
+		_, err := NewIndex(t.Context(), graphOf(2, 1, []kg.Triple{{Tail: 1}, wrong}))
+		require.ErrorContains(t, err, "has 2 entities and 1 relation, but triple 1 of its train split is")
+	}
+}

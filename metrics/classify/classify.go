@@ -58,7 +58,7 @@ func byScore(examples []Example) []Example {
 func tied(sorted []Example, f func(score float64, positives, negatives int)) {
 	for i := 0; i < len(sorted); {
 		score, positives, negatives := sorted[i].Score, 0, 0
-		for ; i < len(sorted) && sorted[i].Score == score; i++ {
+		for ; i < len(sorted) && cmp.Compare(sorted[i].Score, score) == 0; i++ { // NaN, too, equals itself
 			if sorted[i].True {
 				positives++
 			} else {
@@ -173,7 +173,8 @@ type Result struct {
 	// ROCAUC is the area under the ROC curve: the probability that a true example has a higher score
 	// than a false one. Equal scores count one half. AP is the average precision, Σ (R_i − R_{i−1})
 	// P_i over the distinct scores from high to low, with the recall R_i and the precision P_i at
-	// each score. Neither measure depends on the fitted thresholds.
+	// each score. Neither measure depends on the fitted thresholds. Both are undefined if a score is
+	// NaN.
 	ROCAUC metrics.Number `json:"roc_auc"`
 	AP     metrics.Number `json:"average_precision"`
 }
@@ -207,12 +208,13 @@ func ratio(a, b int) metrics.Number { return metrics.Number(float64(a) / float64
 // areas returns the area under the ROC curve and the average precision.
 func areas(examples []Example) (auc, ap metrics.Number) {
 	positives, negatives := count(examples)
-	if positives == 0 || negatives == 0 {
+	curve := Curve(examples)
+	if positives == 0 || negatives == 0 || math.IsNaN(curve[len(curve)-1].Threshold) {
 		return metrics.Number(math.NaN()), metrics.Number(math.NaN())
 	}
 	var pairs, precision float64
 	var above Point
-	for _, p := range Curve(examples) {
+	for _, p := range curve {
 		more, moreFalse := p.TP-above.TP, p.FP-above.FP
 		pairs += float64(moreFalse) * (float64(above.TP) + float64(more)/2)
 		precision += float64(more) * float64(p.TP) / float64(p.TP+p.FP)
@@ -228,8 +230,8 @@ type Point struct {
 	TP, FP    int
 }
 
-// Curve returns a point for each distinct score, from high to low. The last point counts all
-// examples. ROC curves and precision–recall curves are functions of these counts.
+// Curve returns a point for each distinct score, from high to low, with NaN below all others. The
+// last point counts all examples. ROC curves and precision–recall curves are functions of these counts.
 func Curve(examples []Example) []Point {
 	sorted := byScore(examples)
 	slices.Reverse(sorted)

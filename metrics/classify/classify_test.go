@@ -12,6 +12,7 @@ import (
 
 	"github.com/mquine/mquine/kg"
 	"github.com/mquine/mquine/kg/kgtest"
+	"github.com/mquine/mquine/metrics"
 )
 
 // draw returns examples in which true triples have higher scores on average. Every relation has at
@@ -366,11 +367,29 @@ func TestEvaluate(t *testing.T) {
 		assert.Equal(t, r.Threshold, *relation.Threshold)
 	}
 
+	_, _, err = Evaluate(valid, test, Options{Bins: -1})
+	require.EqualError(t, err, "the reliability cannot have -1 bins: choose at least 1, or 0 for 10")
 	_, _, err = Evaluate(nil, test, Options{})
 	require.ErrorContains(t, err, "validation split: there must be at least one true and one false triple")
 	test[3].Score = math.NaN()
 	_, _, err = Evaluate(valid, test, Options{})
 	require.ErrorContains(t, err, "scores must be finite")
+}
+
+// A triple whose score is NaN counts as false. The areas need an order of the scores, so they are
+// undefined.
+func TestNaNScores(t *testing.T) {
+	examples := []Example{{True: true, Score: 2}, {Score: math.NaN()}, {Score: 1}, {True: true, Score: math.NaN()}}
+	curve := Curve(examples)
+	require.Len(t, curve, 3)
+	assert.Equal(t, []Point{{2, 1, 0}, {1, 1, 1}}, curve[:2])
+	assert.True(t, math.IsNaN(curve[2].Threshold))
+	assert.Equal(t, []int{2, 2}, []int{curve[2].TP, curve[2].FP})
+
+	r := Measure(examples, Thresholds{Overall: 2})
+	assert.Equal(t, []int{1, 0, 2, 1}, []int{r.TP, r.FP, r.TN, r.FN})
+	assert.Equal(t, metrics.Number(0.75), r.Accuracy)
+	assert.True(t, math.IsNaN(float64(r.ROCAUC)) && math.IsNaN(float64(r.AP)))
 }
 
 // All free entities of a side are equally likely, and other entities are not drawn.

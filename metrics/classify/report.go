@@ -20,7 +20,7 @@ type Options struct {
 	// CoDEx does. Otherwise, the overall threshold applies to such triples.
 	UnseenTrue bool
 	Method     Method
-	// Bins is the number of bins of the reliability; 0 means 10.
+	// Bins is the number of bins of the reliability; 0 means 10. It must not be negative.
 	Bins int
 }
 
@@ -71,6 +71,10 @@ type Relation struct {
 // thresholds, and the report without the fields that describe the data and the checkpoint. All
 // triples have the same weight: accuracy and F1 are not averaged over relations.
 func Evaluate(valid, test []Example, o Options) (*Report, Thresholds, error) {
+	if o.Bins < 0 {
+		return nil, Thresholds{}, fmt.Errorf(
+			"the reliability cannot have %d bins: choose at least 1, or 0 for 10", o.Bins)
+	}
 	fitted, err := FitThresholds(valid)
 	if err != nil {
 		return nil, fitted, fmt.Errorf("validation split: %w", err)
