@@ -1,6 +1,7 @@
 package kg
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -178,24 +179,24 @@ func (g *Graph) readSplits(ctx context.Context, paths [NumSplits]string, o openi
 		}
 	}
 
-	if g.Entities == nil {
-		g.Entities = NewVocabulary()
-	}
-	if g.Relations == nil {
-		g.Relations = NewVocabulary()
-	}
 	for s, table := range tables {
 		if paths[s] == "" {
 			continue
 		}
-		// With a given vocabulary, the table uses the graph's vocabulary, and no identifier
-		// changes.
+		// Without a given vocabulary, the graph continues the numbers of the first split.
+		g.Entities, g.Relations = cmp.Or(g.Entities, table.entities), cmp.Or(g.Relations, table.relations)
 		entities, relations := addAll(g.Entities, table.entities), addAll(g.Relations, table.relations)
 		if n := max(g.Entities.Len(), g.Relations.Len()); n > o.labels {
 			return fmt.Errorf("data set %s has more than %s labels, which is the limit", g.Name, text.Comma(o.labels))
 		}
-		for i, t := range table.triples {
-			table.triples[i] = Triple{entities[t.Head], relations[t.Relation], entities[t.Tail]}
+		for i := range table.triples {
+			t := &table.triples[i]
+			if entities != nil {
+				t.Head, t.Tail = entities[t.Head], entities[t.Tail]
+			}
+			if relations != nil {
+				t.Relation = relations[t.Relation]
+			}
 		}
 		g.Splits[s] = table.triples
 	}
@@ -203,8 +204,11 @@ func (g *Graph) readSplits(ctx context.Context, paths [NumSplits]string, o openi
 }
 
 // addAll adds the labels of the vocabulary part to the vocabulary whole. It returns the labels'
-// identifiers there.
+// identifiers there, or nil if part is whole, as a given vocabulary is.
 func addAll(whole, part *Vocabulary) []int32 {
+	if part == whole {
+		return nil
+	}
 	ids := make([]int32, part.Len())
 	for i, label := range part.Labels() {
 		ids[i] = whole.Add(label)

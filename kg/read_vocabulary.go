@@ -133,7 +133,7 @@ func readLayout(l *lines, layout VocabularyLayout) (*Vocabulary, error) {
 		}
 		labels[e.id], at[e.id] = e.label, l.n
 	}
-	v := NewVocabulary()
+	v := newVocabulary(len(labels))
 	for id, label := range labels {
 		if first, known := v.ID(label); known {
 			l.n = max(at[id], at[first])

@@ -21,11 +21,16 @@ type Vocabulary struct {
 // NewVocabulary returns a vocabulary of the labels, numbered in order. A repeated label keeps its
 // first number.
 func NewVocabulary(labels ...string) *Vocabulary {
-	v := &Vocabulary{ids: make(map[string]int32, len(labels))}
+	v := newVocabulary(len(labels))
 	for _, l := range labels {
 		v.Add(l)
 	}
 	return v
+}
+
+// newVocabulary returns an empty vocabulary with memory for n labels.
+func newVocabulary(n int) *Vocabulary {
+	return &Vocabulary{labels: make([]string, 0, n), ids: make(map[string]int32, n)}
 }
 
 // Add returns the identifier of label. A label that is not in the vocabulary gets the next
