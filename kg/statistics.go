@@ -150,6 +150,22 @@ func (a adjacency) queries(s Split) int {
 	return n
 }
 
+// Degrees returns, for each entity, the number of distinct triples of a split with the entity as head
+// or tail. A triple with the entity as both counts once.
+func (x *Index) Degrees(s Split) []int {
+	d := x.degrees(s)
+	tails := x.sides[Tail]
+	for entity := range d {
+		for row := tails.rowStart[entity]; row < tails.rowStart[entity+1]; row++ {
+			a := tails.answers(int(row))
+			if i, loop := slices.BinarySearch(a.Entities, int32(entity)); loop && a.Splits[i].Has(s) {
+				d[entity]--
+			}
+		}
+	}
+	return d
+}
+
 // degrees returns how many times each entity is the head or the tail of a distinct triple of a split.
 func (x *Index) degrees(s Split) []int {
 	entities, _ := x.Sizes()

@@ -1,6 +1,7 @@
 package kg
 
 import (
+	"context"
 	"encoding/json"
 	"os"
 	"path/filepath"
@@ -9,6 +10,7 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
 )
 
 // describeGraph returns the statistics of g.
@@ -61,6 +63,29 @@ func TestDegrees(t *testing.T) {
 		forty[(i*7)%40] = i + 1
 	}
 	assert.Equal(t, Degrees{Max: 40, Median: 20.5, Mean: 20.5, TopShare: 79. / 820}, describeDegrees(forty))
+}
+
+// Degrees count each triple of a split once, also if it is repeated, a loop, or in another split, too.
+func TestDegreesAgainstPlainCount(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		g := drawGraph(t)
+		x, err := NewIndex(context.Background(), g)
+		require.NoError(t, err)
+		for s := range NumSplits {
+			want, seen := make([]int, g.Entities.Len()), map[Triple]bool{}
+			for _, triple := range g.Splits[s] {
+				if seen[triple] {
+					continue
+				}
+				seen[triple] = true
+				want[triple.Head]++
+				if triple.Tail != triple.Head {
+					want[triple.Tail]++
+				}
+			}
+			require.Equal(t, want, x.Degrees(s))
+		}
+	})
 }
 
 // The statistics of YAGO3-10's degrees equal the published figures: one entity has 61,044 of the

@@ -51,7 +51,7 @@ type KeyOptions struct {
 	// Triples and Sides determine the ranked queries. The key z-case covers only these queries.
 	Triples []kg.Triple
 	Sides   rank.Sides
-	// Index has the known answers of the graph. If it is nil, the key category builds it.
+	// Index has the known answers of the graph. If it is nil, the keys category and degree build it.
 	Index *kg.Index
 	// Convention is the convention of the key z-case.
 	Convention zpattern.Convention

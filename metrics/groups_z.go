@@ -53,29 +53,24 @@ func zCaseKey(ctx context.Context, g *kg.Graph, o KeyOptions) (Key, error) {
 
 // degreeKey groups queries by the number of distinct training triples with the target as head or
 // tail: 0, 1, 2-3, 4-7, …
-func degreeKey(_ context.Context, g *kg.Graph, _ KeyOptions) (Key, error) {
-	triples, err := g.Triples(kg.Train)
-	if err != nil {
+func degreeKey(ctx context.Context, g *kg.Graph, o KeyOptions) (Key, error) {
+	if _, err := g.Triples(kg.Train); err != nil {
 		return Key{}, err
 	}
-	degrees := make([]uint, g.Entities.Len())
-	seen := make(map[kg.Triple]struct{}, len(triples))
-	for _, t := range triples {
-		if _, repeated := seen[t]; repeated {
-			continue
-		}
-		seen[t] = struct{}{}
-		degrees[t.Head]++
-		if t.Tail != t.Head {
-			degrees[t.Tail]++
+	x := o.Index
+	if x == nil {
+		var err error
+		if x, err = kg.NewIndex(ctx, g); err != nil {
+			return Key{}, err
 		}
 	}
-	largest := uint(0)
+	degrees := x.Degrees(kg.Train)
+	largest := 0
 	for _, d := range degrees {
 		largest = max(largest, d)
 	}
 	labels := []string{"0", "1"}
-	for digits := 2; digits <= bits.Len(largest); digits++ {
+	for digits := 2; digits <= bits.Len(uint(largest)); digits++ {
 		labels = append(labels, fmt.Sprintf("%d-%d", 1<<(digits-1), 1<<digits-1))
 	}
 	return Key{
@@ -83,7 +78,7 @@ func degreeKey(_ context.Context, g *kg.Graph, _ KeyOptions) (Key, error) {
 		Ordered: true,
 		Group: func(r *rank.Rank) int {
 			_, answer := r.Triple.Query(r.Side)
-			return bits.Len(degrees[answer])
+			return bits.Len(uint(degrees[answer]))
 		},
 	}, nil
 }

@@ -96,18 +96,22 @@ func TestDegreeGroups(t *testing.T) {
 	g.Entities.Add("fay")
 	loop := kg.Triple{Head: 4, Relation: 3, Tail: 4}
 	g.Splits[kg.Train] = append(g.Splits[kg.Train], g.Splits[kg.Train][0], loop, loop)
-	keys, err := NewKeys(t.Context(), g, []string{"degree"}, KeyOptions{})
+	x, err := kg.NewIndex(t.Context(), g)
 	require.NoError(t, err)
-	assert.Equal(t, []string{"0", "1", "2-3", "4-7", "8-15"}, keys[0].Labels)
-	answer := func(e int32) string {
-		return keys[0].Labels[keys[0].Group(&rank.Rank{Triple: kg.Triple{Head: 0, Tail: e}})]
+	for _, x := range []*kg.Index{nil, x} {
+		keys, err := NewKeys(t.Context(), g, []string{"degree"}, KeyOptions{Index: x})
+		require.NoError(t, err)
+		assert.Equal(t, []string{"0", "1", "2-3", "4-7", "8-15"}, keys[0].Labels)
+		answer := func(e int32) string {
+			return keys[0].Labels[keys[0].Group(&rank.Rank{Triple: kg.Triple{Head: 0, Tail: e}})]
+		}
+		assert.Equal(
+			t,
+			[]string{"8-15", "4-7", "4-7", "4-7", "1", "0"},
+			[]string{answer(0), answer(1), answer(2), answer(3), answer(4), answer(5)},
+		)
+		assert.Equal(t, "0", keys[0].Labels[keys[0].Group(&rank.Rank{Triple: kg.Triple{Head: 5}, Side: kg.Head})])
 	}
-	assert.Equal(
-		t,
-		[]string{"8-15", "4-7", "4-7", "4-7", "1", "0"},
-		[]string{answer(0), answer(1), answer(2), answer(3), answer(4), answer(5)},
-	)
-	assert.Equal(t, "0", keys[0].Labels[keys[0].Group(&rank.Rank{Triple: kg.Triple{Head: 5}, Side: kg.Head})])
 }
 
 // Summarize keeps all queries of these groups, and leaves out groups without queries.
