@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"unicode/utf8"
 
 	"github.com/mquine/mquine/internal/filelock"
 )
@@ -19,10 +20,16 @@ var temporaryName = regexp.MustCompile(`^\..+\.[0-9a-f]{16}\.mquine-tmp$`)
 // names of 255 bytes.
 const maxBase = 200
 
-// temporaryPath returns a temporary name for the file or folder at path, in the same folder.
+// temporaryPath returns a temporary name for the file or folder at path, in the same folder. It does
+// not cut a character in half, because some file systems refuse names that are not UTF-8.
 func temporaryPath(path string) string {
 	base := filepath.Base(path)
-	base = base[:min(len(base), maxBase)]
+	if n := maxBase; len(base) > n {
+		for n > maxBase-utf8.UTFMax && !utf8.RuneStart(base[n]) {
+			n--
+		}
+		base = base[:n]
+	}
 	return filepath.Join(filepath.Dir(path), fmt.Sprintf(".%s.%016x.mquine-tmp", base, rand.Uint64()))
 }
 

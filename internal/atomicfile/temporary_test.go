@@ -7,9 +7,11 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"sync"
 	"testing"
 	"time"
+	"unicode/utf8"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -38,6 +40,23 @@ func TestMain(m *testing.M) {
 	fmt.Fprintln(file, "half")
 	fmt.Println("ready")
 	time.Sleep(time.Hour)
+}
+
+// A long name is cut between two characters.
+func TestTemporaryPathOfLongNames(t *testing.T) {
+	for _, name := range []string{"é", "日本", "🙂", "x"} {
+		for before := range 4 {
+			base := strings.Repeat("x", before) + strings.Repeat(name, 300)
+			path := temporaryPath(filepath.Join("dir", base))
+			short := filepath.Base(path)
+			assert.Equal(t, "dir", filepath.Dir(path))
+			assert.Regexp(t, temporaryName, short)
+			assert.True(t, utf8.ValidString(short), short)
+			assert.Greater(t, len(short), maxBase)
+			assert.Less(t, len(short), 255)
+		}
+	}
+	assert.Regexp(t, temporaryName, temporaryPath(strings.Repeat("\x80", 300)), "a name that is not UTF-8")
 }
 
 func TestSweepAfterKill(t *testing.T) {
