@@ -104,7 +104,7 @@ func (d *drawing) drawTitle() {
 		for _, k := range row {
 			class := "bar " + d.class(k.series, nil)
 			switch s := &d.Series[k.series]; s.Mark {
-			case Line, Steps:
+			case Line:
 				if class = "line " + d.class(k.series, nil); s.Dashed {
 					class += " dashed"
 				}

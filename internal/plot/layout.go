@@ -173,7 +173,7 @@ func (d *drawing) barLabels() float64 {
 func (d *drawing) findEnds() {
 	for i := range d.Series {
 		s := &d.Series[i]
-		if s.Name == "" || s.Along || s.Mark != Line && s.Mark != Steps {
+		if s.Name == "" || s.Along || s.Mark != Line {
 			continue
 		}
 		for j := len(s.Points) - 1; j >= 0; j-- {

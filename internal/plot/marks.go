@@ -13,7 +13,7 @@ func (d *drawing) drawSeries(i int) {
 	}
 	fmt.Fprintf(&d.out, "\n"+`<g class="%s%s">`, d.class(i, nil), back)
 	switch s.Mark {
-	case Line, Steps:
+	case Line:
 		d.drawLine(s)
 	case Dots:
 		d.drawDots(i)
@@ -57,9 +57,6 @@ func (d *drawing) drawLine(s *Series) {
 		if n := len(points); n > 0 && j < len(s.Points)-1 && near(points[n-1], at) {
 			continue
 		}
-		if n := len(points); n > 0 && s.Mark == Steps {
-			points = append(points, d.corner(points[n-1], at))
-		}
 		points = append(points, at)
 		single = single && whole == 1
 		if p.interval(&d.Y) {
@@ -86,14 +83,6 @@ func (d *drawing) drawLine(s *Series) {
 
 // near reports whether two positions cannot be told apart.
 func near(a, b position) bool { return math.Abs(a.x-b.x) < 0.5 && math.Abs(a.y-b.y) < 0.5 }
-
-// corner returns the corner of a step: y changes at the later x.
-func (d *drawing) corner(a, b position) position {
-	if d.Horizontal {
-		return position{a.x, b.y}
-	}
-	return position{b.x, a.y}
-}
 
 // offset returns the shift of a series within the categories, and the width of its marks. Both are
 // in units of the distance between categories.

@@ -1,4 +1,4 @@
-// Package plot draws charts as SVG: lines, steps, dots and bars, with intervals, on linear,
+// Package plot draws charts as SVG: lines, dots and bars, with intervals, on linear,
 // logarithmic and nominal axes.
 //
 // A Chart describes what to draw. SVG writes charts as a stand-alone file, and HTML writes a chart
@@ -56,12 +56,10 @@ type Rule struct {
 // Mark is the form in which a series is drawn.
 type Mark uint8
 
-// The marks. Intervals are drawn as a band around lines, and as whiskers otherwise. Steps rise at
-// the later of two points. Bars need categories. Bars and dots of several series are side by side
-// within a category.
+// The marks. Intervals are drawn as a band around lines, and as whiskers otherwise. Bars need
+// categories. Bars and dots of several series are side by side within a category.
 const (
 	Line Mark = iota
-	Steps
 	Dots
 	Bars
 )

@@ -50,7 +50,7 @@ func charts() map[string]Chart {
 	}
 	ranks := Chart{
 		Title: "Ranks", X: Axis{Label: "rank", Log: true}, Y: Axis{Label: "share", Include: []float64{0, 1}},
-		Series: []Series{{Name: "a", Mark: Steps, Points: []Point{{X: 1, Y: 0.4}, {X: 10, Y: 0.8}, {X: 1000, Y: 1}}}},
+		Series: []Series{{Name: "a", Points: []Point{{X: 1, Y: 0.4}, {X: 10, Y: 0.8}, {X: 1000, Y: 1}}}},
 	}
 	trend := Chart{
 		Width: 260, Height: 120,
