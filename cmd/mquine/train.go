@@ -206,8 +206,9 @@ func (t *training) changed(cmd *cobra.Command) []string {
 }
 
 // config returns the options of a new run. It starts from the preset or the defaults for the model
-// that the file or the flags name, and applies the file and then the flags. It does so twice, because
-// the negatives and the loss rule out some defaults.
+// that the file or the flags name, and applies the file and then the flags. It does so three times: to
+// learn the model; to learn the negatives and the loss, for which Fit turns some options of the preset
+// or the defaults off; and after Fit, which must not turn off what the user gives.
 func (t *training) config(cmd *cobra.Command) (c recipe.Recipe, err error) {
 	c = recipe.Default()
 	var file []byte

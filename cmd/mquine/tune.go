@@ -137,7 +137,9 @@ func (t *tuning) check(cmd *cobra.Command) error {
 }
 
 // readSpace reads the space. Options that the space leaves out come from the preset or from the
-// defaults of the space's model.
+// defaults of the space's model. It reads the space three times: to learn the model; to learn the
+// negatives and losses of the trials, for which Fit turns some of these options off; and with the
+// options that Fit returns.
 func (t *tuning) readSpace(ctx context.Context) (*search.Space, error) {
 	file, err := input.ReadFile(ctx, t.space)
 	if err != nil {
