@@ -123,13 +123,7 @@ func demoConfig() recipe.Recipe {
 func trainDemo(ctx context.Context, log io.Writer, c recipe.Recipe, g *kg.Graph, m train.Machine) (model.Model, error) {
 	meter := newMeter(log)
 	defer meter.clear()
-	start := time.Now()
-	m.Progress = func(p train.Progress) {
-		done, total := int64((p.Epoch-1)*p.Total+p.Done), int64(p.Epochs*p.Total)
-		t := time.Since(start)
-		meter.show(done, total, t,
-			fmt.Sprintf("training, epoch %d of %d, %s left", p.Epoch, p.Epochs, timeLeft(done, total, t)))
-	}
+	m.Progress = meter.epochs("training")
 	t, err := train.NewTrainer(ctx, c, g, m)
 	if err != nil {
 		return nil, err

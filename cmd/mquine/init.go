@@ -139,7 +139,8 @@ func (i *initialisation) make(ctx context.Context, log io.Writer, g *kg.Graph, b
 	printLine(log, "fitting %s, d = %d, to the triples of %s", c.Model, c.Dim, g.Name)
 	meter := newMeter(log)
 	defer meter.clear()
-	return clustered.New(ctx, c, g, i.seed, train.Machine{Backend: b, Threads: i.threads, Progress: meter.fitting()})
+	machine := train.Machine{Backend: b, Threads: i.threads, Progress: meter.epochs("fitting")}
+	return clustered.New(ctx, c, g, i.seed, machine)
 }
 
 // rank ranks the test split and prints the median rank and the numbers of undecided pairs.

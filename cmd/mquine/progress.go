@@ -72,14 +72,14 @@ func (m *meter) searching(p rank.Progress) {
 		remaining(now, p.Total-p.Earlier, p.Elapsed), pairRate(now, p.Elapsed)))
 }
 
-// fitting returns a train.Machine.Progress that shows the fitting of a clustered checkpoint.
-func (m *meter) fitting() func(train.Progress) {
+// epochs returns a train.Machine.Progress that shows the epochs of work that is not a run.
+func (m *meter) epochs(work string) func(train.Progress) {
 	start := time.Now()
 	return func(p train.Progress) {
 		done, total := int64(p.Epoch-1)*int64(p.Total)+int64(p.Done), int64(p.Epochs)*int64(p.Total)
 		t := time.Since(start)
 		m.show(done, total, t,
-			fmt.Sprintf("fitting, epoch %d/%d%s", p.Epoch, p.Epochs, remaining(done, total, t)))
+			fmt.Sprintf("%s, epoch %d/%d%s", work, p.Epoch, p.Epochs, remaining(done, total, t)))
 	}
 }
 

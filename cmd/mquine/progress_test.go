@@ -11,6 +11,7 @@ import (
 
 	"github.com/mquine/mquine/kg"
 	"github.com/mquine/mquine/rank"
+	"github.com/mquine/mquine/train"
 )
 
 func TestProgressLines(t *testing.T) {
@@ -65,6 +66,7 @@ func TestProgressBeforeTheFirstPart(t *testing.T) {
 		func() { m.searching(rank.Progress{Done: 10e9, Total: 40e9, Elapsed: time.Second}) },
 		func() { m.searching(rank.Progress{Done: 30e9, Earlier: 20e9, Total: 50e9, Elapsed: time.Second}) },
 		func() { m.counting(2)(0, 0, 4) },
+		func() { m.epochs("training")(train.Progress{Epoch: 1, Epochs: 3, Total: 9}) },
 	} {
 		m.nextLine = 0
 		report()
@@ -75,6 +77,7 @@ func TestProgressBeforeTheFirstPart(t *testing.T) {
 		" 25% searching, 3s left, 10 G pairs/s",
 		" 60% searching, 2s left, 10 G pairs/s",
 		"  0% counting Z-patterns, side 1 of 2",
+		"  0% training, epoch 1/3",
 		"",
 	}, "\n"), log.String())
 }
