@@ -39,17 +39,19 @@ const (
 
 // Memory estimates, by purpose, the memory that a run with the recipe needs in addition to the data
 // set, for a model with the given configuration. The first purpose is the parameters.
-func Memory(c *recipe.Recipe, config model.Config, g *kg.Graph, m Machine) ([]proc.Need, error) {
+func Memory(
+	ctx context.Context, c *recipe.Recipe, config model.Config, g *kg.Graph, m Machine,
+) ([]proc.Need, error) {
 	if err := g.CheckIdentifiers(kg.Train); err != nil {
 		return nil, err
 	}
-	return memoryOfModel(c, config, newCensus(g), m)
+	return memoryOfModel(ctx, c, config, newCensus(g), m)
 }
 
 // CheckMemory returns an error if a run with the recipe needs more memory than is available, or if m
 // lacks a backend or threads.
-func CheckMemory(g *kg.Graph, m Machine, c recipe.Recipe) error {
-	return CheckLargest(context.Background(), g, m, slices.Values([]recipe.Recipe{c}))
+func CheckMemory(ctx context.Context, g *kg.Graph, m Machine, c recipe.Recipe) error {
+	return CheckLargest(ctx, g, m, slices.Values([]recipe.Recipe{c}))
 }
 
 // CheckLargest is like CheckMemory for the recipe that needs the most memory.
@@ -64,7 +66,7 @@ func CheckLargest(ctx context.Context, g *kg.Graph, m Machine, recipes iter.Seq[
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		n, err := memoryOf(&c, census, m)
+		n, err := memoryOf(ctx, &c, census, m)
 		if err != nil {
 			return err
 		}
@@ -91,7 +93,9 @@ type census struct {
 	perRelation         []int // training triples of each relation
 	degrees             []int // degree of each entity in the training triples
 	graph               *kg.Graph
-	queries             []int // see queriesByGroup
+	// queries holds the number of distinct queries of each relation for tails, and then for heads. It is nil
+	// until countQueries sets it, because only k-vs-all needs it.
+	queries []int
 }
 
 func newCensus(g *kg.Graph) *census {
@@ -108,10 +112,47 @@ func newCensus(g *kg.Graph) *census {
 	return s
 }
 
+// countQueries sets queries. It lists the anchors of each relation together, so one mark for each entity
+// tells which of them are new.
+func (s *census) countQueries(ctx context.Context) error {
+	if s.queries != nil {
+		return nil
+	}
+	queries := make([]int, 2*s.relations)
+	anchors, next := make([]int32, s.triples), make([]int, s.relations) // next is the end of a relation's anchors
+	seenIn := make([]int32, s.entities)                                 // the last group with the anchor, from 1
+	for i, side := range []kg.Side{kg.Tail, kg.Head} {
+		end := 0
+		for r, n := range s.perRelation {
+			next[r] = end
+			end += n
+		}
+		for _, t := range s.graph.Splits[kg.Train] {
+			q, _ := t.Query(side)
+			anchors[next[q.Relation]] = q.Anchor
+			next[q.Relation]++
+		}
+		for r, n := range s.perRelation {
+			if err := ctx.Err(); err != nil {
+				return err
+			}
+			group := i*s.relations + r
+			for _, e := range anchors[next[r]-n : next[r]] {
+				if seenIn[e] != int32(group+1) {
+					seenIn[e] = int32(group + 1)
+					queries[group]++
+				}
+			}
+		}
+	}
+	s.queries = queries
+	return nil
+}
+
 // queryParts returns the number of distinct queries or, if maxAnswers is not 0, a lower bound on the number of
-// their parts. It takes all training triples to be distinct.
+// their parts. It takes all training triples to be distinct. countQueries must come first.
 func (s *census) queryParts(maxAnswers int) (n int) {
-	for _, queries := range s.queriesByGroup() {
+	for _, queries := range s.queries {
 		n += queries
 	}
 	if maxAnswers == 0 {
@@ -120,34 +161,12 @@ func (s *census) queryParts(maxAnswers int) (n int) {
 	return max(n, 2*s.triples/maxAnswers)
 }
 
-// queriesByGroup returns the number of distinct queries of each relation for tails, and then for heads.
-func (s *census) queriesByGroup() []int {
-	if s.queries == nil {
-		s.queries = make([]int, 2*s.relations)
-		anchors := make([]kg.Query, 0, s.triples)
-		for i, side := range []kg.Side{kg.Tail, kg.Head} {
-			anchors = anchors[:0]
-			for _, t := range s.graph.Splits[kg.Train] {
-				q, _ := t.Query(side)
-				anchors = append(anchors, q)
-			}
-			slices.SortFunc(anchors, func(a, b kg.Query) int {
-				return cmp.Or(cmp.Compare(a.Relation, b.Relation), cmp.Compare(a.Anchor, b.Anchor))
-			})
-			for _, q := range slices.Compact(anchors) {
-				s.queries[i*s.relations+int(q.Relation)]++
-			}
-		}
-	}
-	return s.queries
-}
-
 // groupsOfParts returns the expected number of pairs of a relation and a side that have queries in a step
-// with the given number of parts of queries.
+// with the given number of parts of queries. countQueries must come first.
 func (s *census) groupsOfParts(parts float64, maxAnswers int) (n float64) {
 	var list []float64 // parts of each group
 	total := 0.0
-	for i, queries := range s.queriesByGroup() {
+	for i, queries := range s.queries {
 		all := float64(queries)
 		if maxAnswers > 0 {
 			all = max(all, float64(s.perRelation[i%s.relations])/float64(maxAnswers))
@@ -163,15 +182,22 @@ func (s *census) groupsOfParts(parts float64, maxAnswers int) (n float64) {
 
 // memoryOf is like Memory, for the model that the recipe starts with, and needs only the census of the
 // data set.
-func memoryOf(c *recipe.Recipe, s *census, m Machine) ([]proc.Need, error) {
+func memoryOf(ctx context.Context, c *recipe.Recipe, s *census, m Machine) ([]proc.Need, error) {
 	config, err := model.StartConfig(c.ModelConfig(s.entities, s.relations), c.Start())
 	if err != nil {
 		return nil, err
 	}
-	return memoryOfModel(c, config, s, m)
+	return memoryOfModel(ctx, c, config, s, m)
 }
 
-func memoryOfModel(c *recipe.Recipe, config model.Config, s *census, m Machine) ([]proc.Need, error) {
+func memoryOfModel(
+	ctx context.Context, c *recipe.Recipe, config model.Config, s *census, m Machine,
+) ([]proc.Need, error) {
+	if c.Negatives == recipe.KvsAll {
+		if err := s.countQueries(ctx); err != nil {
+			return nil, err
+		}
+	}
 	list, err := model.Parameters(config)
 	if err != nil {
 		return nil, err

@@ -1,6 +1,8 @@
 package train
 
 import (
+	"context"
+	"math/rand/v2"
 	"os"
 	"slices"
 	"strconv"
@@ -45,7 +47,7 @@ func job(name string, n graphSize, threads int, change func(*recipe.Recipe)) pro
 		c, g, m := recipe.Default(), scattered(n), Machine{Backend: kerneltest.Best(t), Threads: threads}
 		c.Epochs, c.Dropout, c.ValidEvery = 1, 0, 0
 		change(&c)
-		needs, err := memoryOf(&c, newCensus(g), m)
+		needs, err := memoryOf(t.Context(), &c, newCensus(g), m)
 		require.NoError(t, err)
 		return needs, func() error {
 			trainer, err := NewTrainer(t.Context(), c, g, m)
@@ -199,12 +201,55 @@ func TestMemoryOfTriples(t *testing.T) {
 		if tr.queries == nil {
 			want += int64(len(tr.order)) * 4
 		}
-		needs, err := memoryOf(&c, newCensus(g), m)
+		needs, err := memoryOf(t.Context(), &c, newCensus(g), m)
 		require.NoError(t, err)
 		i := slices.IndexFunc(needs, func(n proc.Need) bool { return n.For == "training triples and their index" })
 		require.Equal(t, 1000, len(tr.triples), "the triples are distinct")
 		assert.Equal(t, want, needs[i].Bytes, name)
 	}
+}
+
+// The queries are counted for each relation and side, repeated triples once.
+func TestCountQueries(t *testing.T) {
+	g := scattered(graphSize{499, 7, 64})
+	g.Splits[kg.Train] = nil
+	rng := rand.New(rand.NewPCG(1, 2))
+	distinct := map[kg.Query]bool{}
+	for i := range 5000 {
+		t := kg.Triple{Head: rng.Int32N(20) * rng.Int32N(20), Relation: rng.Int32N(6), Tail: rng.Int32N(499)}
+		if i%5 == 0 {
+			t.Head, t.Tail = t.Tail, t.Head
+		}
+		g.Splits[kg.Train] = append(g.Splits[kg.Train], t)
+		for _, side := range []kg.Side{kg.Tail, kg.Head} {
+			q, _ := t.Query(side)
+			distinct[q] = true
+		}
+	}
+	want := make([]int, 14)
+	for q := range distinct {
+		want[7*int(q.Side)+int(q.Relation)]++
+	}
+	s := newCensus(g)
+	require.NoError(t, s.countQueries(t.Context()))
+	assert.Equal(t, want, s.queries)
+	assert.Zero(t, s.queries[6], "relation 6 has no triples")
+	assert.Equal(t, len(distinct), s.queryParts(0))
+	assert.Equal(t, 10_000, s.queryParts(1))
+}
+
+// On a large graph, counting the queries takes long, so a cancelled context stops the estimate.
+func TestMemoryStopsWithItsContext(t *testing.T) {
+	c, g := recipe.Default(), scattered(graphSize{499, 7, 1000})
+	m := Machine{Backend: kerneltest.Best(t), Threads: 1}
+	c.Negatives = recipe.KvsAll
+	config, err := model.StartConfig(c.ModelConfig(499, 7), c.Start())
+	require.NoError(t, err)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	_, err = Memory(ctx, &c, config, g, m)
+	assert.ErrorIs(t, err, context.Canceled)
+	assert.ErrorIs(t, CheckMemory(ctx, g, m, c), context.Canceled)
 }
 
 func TestInitialMemory(t *testing.T) {
@@ -238,11 +283,11 @@ func TestTrainingRefused(t *testing.T) {
 	m := Machine{Backend: kerneltest.Best(t), Threads: 2}
 	c := recipe.Default()
 	c.Dim, c.Batch = 64, 64
-	needs, err := memoryOf(&c, newCensus(g), m)
+	needs, err := memoryOf(t.Context(), &c, newCensus(g), m)
 	require.NoError(t, err)
 
 	proctest.Leave(t, proc.Total(needs))
-	require.NoError(t, CheckMemory(g, m, c))
+	require.NoError(t, CheckMemory(t.Context(), g, m, c))
 	proctest.Leave(t, proc.Total(needs)-1)
 	_, err = NewTrainer(t.Context(), c, g, m)
 	assert.ErrorContains(t, err, "training mquine, d = 64, on scattered needs about ")
@@ -252,12 +297,12 @@ func TestTrainingRefused(t *testing.T) {
 
 	proctest.Leave(t, 24<<30)
 	c.Negatives, c.NegativeCount = recipe.IndependentNegatives, 1<<24
-	assert.ErrorContains(t, CheckMemory(g, m, c), "negatives of a step 40 GiB")
-	assert.ErrorContains(t, CheckMemory(g, m, c), ": lower dim, batch or negative_count, or")
+	assert.ErrorContains(t, CheckMemory(t.Context(), g, m, c), "negatives of a step 40 GiB")
+	assert.ErrorContains(t, CheckMemory(t.Context(), g, m, c), ": lower dim, batch or negative_count, or")
 
 	c = recipe.Default()
 	c.Model, c.Dim, c.Reciprocal, c.Hyper = "tucker", 512, true, "relation_dim=32768"
-	assert.ErrorContains(t, CheckMemory(g, m, c), "training tucker, d = 512, on scattered needs about ")
+	assert.ErrorContains(t, CheckMemory(t.Context(), g, m, c), "training tucker, d = 512, on scattered needs about ")
 
 	proctest.Leave(t, 4<<30)
 	big := model.Config{Model: "mquine", Dim: 512, Entities: 14_541, Relations: 237}
@@ -284,7 +329,7 @@ func TestRecipesFit(t *testing.T) {
 					c, err := recipe.Base(preset, name, m)
 					require.NoError(t, err)
 					proctest.Leave(t, least)
-					err = CheckMemory(g, Machine{Backend: kerneltest.Best(t), Threads: 2}, c)
+					err = CheckMemory(t.Context(), g, Machine{Backend: kerneltest.Best(t), Threads: 2}, c)
 					require.NoError(t, err, "%s, %s", preset, m)
 				}
 			}

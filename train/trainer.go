@@ -99,7 +99,7 @@ func NewTrainer(ctx context.Context, c recipe.Recipe, g *kg.Graph, m Machine) (*
 	if err := checkRun(&c, g, m); err != nil {
 		return nil, err
 	}
-	if err := CheckMemory(g, m, c); err != nil {
+	if err := CheckMemory(ctx, g, m, c); err != nil {
 		return nil, err
 	}
 	given := c.ModelConfig(g.Entities.Len(), g.Relations.Len())

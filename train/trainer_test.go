@@ -48,7 +48,7 @@ func TestEmptyMachineRefused(t *testing.T) {
 	g := traintest.RandomGraph(8, 3, 40, 3)
 	const want = "train: Machine needs a backend and at least one thread"
 	for _, m := range []Machine{{}, {Threads: 1}, {Backend: traintest.Backend(t)}} {
-		require.EqualError(t, CheckMemory(g, m, recipe.Default()), want)
+		require.EqualError(t, CheckMemory(t.Context(), g, m, recipe.Default()), want)
 		_, err := NewTrainer(t.Context(), recipe.Default(), g, m)
 		require.EqualError(t, err, want)
 	}
@@ -69,8 +69,8 @@ func TestUnsuitableGraphRefused(t *testing.T) {
 	require.NoError(t, err)
 	refuse := func(g *kg.Graph, want string) {
 		t.Helper()
-		assert.ErrorContains(t, CheckMemory(g, m, c), want)
-		_, err := Memory(&c, c.ModelConfig(2, 1), g, m)
+		assert.ErrorContains(t, CheckMemory(t.Context(), g, m, c), want)
+		_, err := Memory(t.Context(), &c, c.ModelConfig(2, 1), g, m)
 		assert.ErrorContains(t, err, want)
 		_, err = NewTrainer(t.Context(), c, g, m)
 		assert.ErrorContains(t, err, want)

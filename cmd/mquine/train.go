@@ -314,7 +314,7 @@ func (t *training) folder(
 	if err := c.CheckBackend(machine.Backend); err != nil {
 		return "", err
 	}
-	if err := train.CheckMemory(g, machine, c); err != nil {
+	if err := train.CheckMemory(ctx, g, machine, c); err != nil {
 		return "", err
 	}
 	t.noteUnused(cmd, c, log)

@@ -148,7 +148,7 @@ func trainRound(
 	ctx context.Context, round int, c recipe.Recipe, g *kg.Graph, centres model.Trainable, m train.Machine,
 ) error {
 	runtime.GC() // the garbage of the previous round takes as much memory as this round
-	needs, err := train.Memory(&c, centres.Config(), g, m)
+	needs, err := train.Memory(ctx, &c, centres.Config(), g, m)
 	if err != nil {
 		return err
 	}

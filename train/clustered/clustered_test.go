@@ -215,7 +215,7 @@ func TestMemory(t *testing.T) {
 			c := plainRecipe(cfg)
 			centres := cfg
 			centres.Entities = count
-			fit, err := train.Memory(&c, centres, coarse, m)
+			fit, err := train.Memory(t.Context(), &c, centres, coarse, m)
 			require.NoError(t, err)
 			if proc.Total(fit) > proc.Total(needs) {
 				needs = fit

@@ -63,7 +63,7 @@ func TestLayouts(t *testing.T) {
 		}
 		want := "train: the trainer cannot train the tensors of model " + c.name + ": " + c.want
 		assert.EqualError(t, err, want)
-		assert.EqualError(t, train.CheckMemory(g, machine, options), want)
+		assert.EqualError(t, train.CheckMemory(t.Context(), g, machine, options), want)
 		config := options.ModelConfig(g.Entities.Len(), g.Relations.Len())
 		start, err := model.Begin(t.Context(), config, options.Start(), 1)
 		require.NoError(t, err)

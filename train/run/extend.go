@@ -61,7 +61,7 @@ func Extend(ctx context.Context, dir string, m train.Machine, epochs int) (err e
 	if err := r.openData(ctx, data, m); err != nil {
 		return err
 	}
-	if err := train.CheckMemory(r.Graph, m, r.Recipe); err != nil {
+	if err := train.CheckMemory(ctx, r.Graph, m, r.Recipe); err != nil {
 		return err
 	}
 	text, err := configText(data, r.Recipe)

@@ -229,7 +229,7 @@ func TestMemoryKeys(t *testing.T) {
 	memory := func(c recipe.Recipe) int64 {
 		config, err := model.StartConfig(c.ModelConfig(g.Entities.Len(), g.Relations.Len()), c.Start())
 		require.NoError(t, err)
-		needs, err := train.Memory(&c, config, g, m)
+		needs, err := train.Memory(t.Context(), &c, config, g, m)
 		require.NoError(t, err)
 		return proc.Total(needs)
 	}
