@@ -151,6 +151,24 @@ func TestCompareReadsDataOnce(t *testing.T) {
 	assert.Len(t, r.Checkpoints, len(models))
 }
 
+// train reads the data set once to begin a run, and once to extend it. A named pipe, which can be read only
+// once, replaces the train split.
+func TestTrainReadsDataOnce(t *testing.T) {
+	w := newWorkplace(t)
+	data, run := copyFolder(t, w.data, without("train.txt")), w.path("run")
+	pipe, triples := filepath.Join(data, "train.txt"), must1(os.ReadFile(filepath.Join(w.data, "train.txt")))
+	require.NoError(t, unix.Mkfifo(pipe, 0o644))
+	for _, args := range [][]string{
+		{"train", "--data", data, "--dim", "4", "--epochs", "1", "--out", run},
+		{"train", "--resume", run, "--epochs", "2"},
+	} {
+		written := make(chan error)
+		go func() { written <- os.WriteFile(pipe, triples, 0) }()
+		assert.Contains(t, succeed(t, args...).stdout, "done; best epoch")
+		require.NoError(t, <-written)
+	}
+}
+
 // A list of candidates that restricts both sides may be a pipe, which can be read only once.
 func TestCandidatesFromAPipe(t *testing.T) {
 	w := newWorkplace(t)

@@ -275,11 +275,11 @@ func (t *training) run(ctx context.Context, cmd *cobra.Command, out, log io.Writ
 		return err
 	}
 	machine := train.Machine{Backend: backend, Threads: t.threads}
-	dir, err := t.folder(ctx, cmd, machine, log)
+	dir, g, err := t.folder(ctx, cmd, machine, log)
 	if err != nil {
 		return err
 	}
-	err = t.train(ctx, dir, machine, out, log)
+	err = t.train(ctx, dir, g, machine, out, log)
 	if err != nil && ctx.Err() != nil {
 		return resumableError{err, shellCommand("mquine", "train", "--resume", dir)}
 	}
@@ -287,39 +287,38 @@ func (t *training) run(ctx context.Context, cmd *cobra.Command, out, log io.Writ
 }
 
 // folder returns the folder of the run, after creating a new one or changing the epochs of an
-// existing one.
+// existing one. It also returns the data set if it has read it.
 func (t *training) folder(
 	ctx context.Context, cmd *cobra.Command, machine train.Machine, log io.Writer,
-) (string, error) {
+) (dir string, g *kg.Graph, err error) {
 	if t.resume != "" {
 		if cmd.Flags().Changed(epochsFlag) {
 			reading := newMeter(log)
 			defer reading.clear()
 			machine.Reading = reading.reading("the data set")
-			return t.resume, run.Extend(ctx, t.resume, machine, t.given.Epochs)
+			g, err = run.Extend(ctx, t.resume, machine, t.given.Epochs)
 		}
-		return t.resume, nil
+		return t.resume, g, err
 	}
 	c, err := t.config(cmd)
 	if err != nil {
-		return "", err
+		return "", nil, err
 	}
 	if t.data == "" {
-		return "", fmt.Errorf("%s names no data set: give --data", t.configFile)
+		return "", nil, fmt.Errorf("%s names no data set: give --data", t.configFile)
 	}
-	g, err := openData(ctx, t.data, log)
-	if err != nil {
-		return "", err
+	if g, err = openData(ctx, t.data, log); err != nil {
+		return "", nil, err
 	}
 	if err := c.CheckBackend(machine.Backend); err != nil {
-		return "", err
+		return "", nil, err
 	}
 	if err := train.CheckMemory(ctx, g, machine, c); err != nil {
-		return "", err
+		return "", nil, err
 	}
 	t.noteUnused(cmd, c, log)
-	dir := cmp.Or(t.out, g.Name+"-"+c.Model)
-	return dir, run.Create(dir, t.data, g, c)
+	dir = cmp.Or(t.out, g.Name+"-"+c.Model)
+	return dir, g, run.Create(dir, t.data, g, c)
 }
 
 // noteUnused names the flags that have no effect on a run with the given options. Options in a file may
@@ -342,12 +341,14 @@ func (t *training) noteUnused(cmd *cobra.Command, c recipe.Recipe, log io.Writer
 	}
 }
 
-// train completes the run in dir and prints the result to out.
-func (t *training) train(ctx context.Context, dir string, machine train.Machine, out, log io.Writer) error {
+// train completes the run in dir and prints the result to out. If g is nil, it reads the data set.
+func (t *training) train(
+	ctx context.Context, dir string, g *kg.Graph, machine train.Machine, out, log io.Writer,
+) error {
 	meter := newMeter(log)
 	show, reading := &trainingLog{meter: meter, log: log}, newMeter(log)
 	machine.Progress, machine.Reading = show.step, reading.reading("the data set")
-	r, err := run.Open(ctx, dir, machine)
+	r, err := run.OpenOn(ctx, dir, g, machine)
 	reading.clear()
 	if err != nil {
 		return err

@@ -9,6 +9,7 @@ import (
 
 	"github.com/mquine/mquine/internal/atomicfile"
 	"github.com/mquine/mquine/internal/text"
+	"github.com/mquine/mquine/kg"
 	"github.com/mquine/mquine/train"
 	"github.com/mquine/mquine/train/internal/workdir"
 	"github.com/mquine/mquine/train/recipe"
@@ -27,8 +28,18 @@ import (
 // Extend also refuses a trial of a search, because all trials must have the same number of epochs,
 // and a run that cannot continue with its data set on the machine. It reads the data set to check this, and
 // does not change the run if it refuses.
-func Extend(ctx context.Context, dir string, m train.Machine, epochs int) (err error) {
+//
+// Extend returns the data set for OpenOn, or nil if the run has the given number of epochs already, because it
+// then does not read the data set.
+func Extend(ctx context.Context, dir string, m train.Machine, epochs int) (*kg.Graph, error) {
 	r := &Run{Dir: filepath.Clean(dir)}
+	if err := r.extend(ctx, m, epochs); err != nil {
+		return nil, err
+	}
+	return r.Graph, nil
+}
+
+func (r *Run) extend(ctx context.Context, m train.Machine, epochs int) (err error) {
 	if _, err := r.read(ctx); err != nil || epochs == r.Recipe.Epochs {
 		return err
 	}

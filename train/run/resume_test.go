@@ -42,7 +42,7 @@ func TestResumeKeepsHiddenFiles(t *testing.T) {
 		"last/.git/HEAD", "best/.keep", "best/.model.safetensors.old"}
 	litter := []string{traintest.Litter, "last/" + traintest.Litter, "best/" + traintest.Litter + "/half"}
 	traintest.WriteFiles(t, dir, append(hidden, litter...)...)
-	require.NoError(t, Extend(t.Context(), dir, machineOf(t, 1), 2))
+	require.NoError(t, extend(t, dir, machineOf(t, 1), 2))
 	require.NoError(t, resume(t, dir))
 	files := traintest.Contents(t, dir)
 	for _, name := range hidden {
@@ -65,9 +65,9 @@ func TestResumeOnOtherBackends(t *testing.T) {
 	files := traintest.Contents(t, dir)
 	portable := kerneltest.Generic(t)
 	const want = "products: bf16 needs AVX-512 BF16"
-	require.ErrorContains(t, Extend(t.Context(), dir, train.Machine{Backend: portable, Threads: 1}, 3), want)
+	require.ErrorContains(t, extend(t, dir, train.Machine{Backend: portable, Threads: 1}, 3), want)
 	assert.Equal(t, files, traintest.Contents(t, dir))
-	require.NoError(t, Extend(t.Context(), dir, machineOf(t, 1), 3))
+	require.NoError(t, extend(t, dir, machineOf(t, 1), 3))
 	files = traintest.Contents(t, dir)
 	_, err := Open(t.Context(), dir, train.Machine{Backend: portable, Threads: 1})
 	require.ErrorContains(t, err, want)
@@ -111,7 +111,7 @@ func TestResumeThroughLinks(t *testing.T) {
 	require.NoError(t, os.Rename(filepath.Join(dir, lastName), home))
 	require.NoError(t, os.Symlink(home, filepath.Join(dir, lastName)))
 	traintest.WriteFiles(t, home, ".bashrc", ".ssh/id", "notes")
-	require.NoError(t, Extend(t.Context(), dir, machineOf(t, 1), 3))
+	require.NoError(t, extend(t, dir, machineOf(t, 1), 3))
 	require.NoError(t, resume(t, dir))
 	for _, file := range []string{".bashrc", ".ssh/id", "notes"} {
 		assert.Equal(t, file, traintest.Contents(t, home)[file])
@@ -156,7 +156,7 @@ func TestResumeWithoutState(t *testing.T) {
 				" exists: the run cannot resume without its state, and a fresh start would overwrite its " +
 				"checkpoints; restore it from a backup" + elsewhere
 			assert.EqualError(t, resume(t, dir), want)
-			assert.EqualError(t, Extend(t.Context(), dir, machineOf(t, 1), 9), want)
+			assert.EqualError(t, extend(t, dir, machineOf(t, 1), 9), want)
 			assert.Equal(t, files, traintest.Contents(t, dir), "nothing changes")
 		}
 		require.NoError(t, os.Remove(filepath.Join(whole, stateName)))
@@ -261,7 +261,7 @@ func TestResumeOldState(t *testing.T) {
 	want := trainIn(t, data, traintest.Small(4), machineOf(t, 1))
 	dir := trainIn(t, data, traintest.Small(2), machineOf(t, 1))
 	writeOldState(t, dir, nil)
-	require.NoError(t, Extend(t.Context(), dir, machineOf(t, 1), 4))
+	require.NoError(t, extend(t, dir, machineOf(t, 1), 4))
 	r, err := Open(t.Context(), dir, machineOf(t, 1))
 	require.NoError(t, err)
 	require.Len(t, r.Notes, 1)
@@ -278,7 +278,7 @@ func TestResumeOldState(t *testing.T) {
 	}
 
 	// Without options in the state, Open compares config.yaml with the options in the checkpoint.
-	require.NoError(t, Extend(t.Context(), dir, machineOf(t, 1), 5))
+	require.NoError(t, extend(t, dir, machineOf(t, 1), 5))
 	writeOldState(t, dir, nil)
 	traintest.Change(t, filepath.Join(dir, ConfigFile), "seed: 1", "seed: 2")
 	assert.ErrorContains(t, resume(t, dir),
@@ -318,7 +318,7 @@ func TestResumeFormerNames(t *testing.T) {
 	} {
 		assert.Contains(t, metadata["training"], part, "as in earlier versions")
 	}
-	require.NoError(t, Extend(t.Context(), dir, machineOf(t, 1), 4))
+	require.NoError(t, extend(t, dir, machineOf(t, 1), 4))
 	assert.Contains(t, traintest.Contents(t, dir)[ConfigFile], "\nema: 0.5\n", "rewritten with the current names")
 	require.NoError(t, resume(t, dir))
 }
@@ -327,7 +327,7 @@ func TestResumeFormerNames(t *testing.T) {
 func TestResumeWithOtherData(t *testing.T) {
 	data := traintest.FamiliesFolder(t)
 	dir := trainIn(t, data, traintest.Small(1), machineOf(t, 1))
-	require.NoError(t, Extend(t.Context(), dir, machineOf(t, 1), 2))
+	require.NoError(t, extend(t, dir, machineOf(t, 1), 2))
 	before := traintest.Contents(t, data)
 	lines := func(name string) []string { return strings.SplitAfter(strings.TrimSuffix(before[name], "\n"), "\n") }
 	labels := slices.Clone(traintest.OpenGraph(t, data).Entities.Labels())
@@ -363,7 +363,7 @@ func TestResumeWithOtherOptions(t *testing.T) {
 	data := traintest.FamiliesFolder(t)
 	dir := trainIn(t, data, traintest.Small(2), machineOf(t, 1))
 	config := filepath.Join(dir, ConfigFile)
-	require.NoError(t, Extend(t.Context(), dir, machineOf(t, 1), 3))
+	require.NoError(t, extend(t, dir, machineOf(t, 1), 3))
 	for _, test := range []struct{ old, text, want string }{
 		{"\nseed: 1\n", "\nseed: 7\n", "seed is 7 but was 1"},
 		{"\nlearning_rate: 0.003\n", "\nlearning_rate: 0.01\n", "learning_rate is 0.01 but was 0.003"},
@@ -419,7 +419,7 @@ func TestEpochsEditedToThoseDone(t *testing.T) {
 	undo := traintest.Change(t, config, "\nepochs: 3\n", "\nepochs: 2\n")
 	want := "epochs: 2 in " + config + ": " + dir + " already has 2 epochs: set epochs (--epochs) to a larger number"
 	assert.EqualError(t, resume(t, dir), want)
-	assert.EqualError(t, Extend(t.Context(), dir, machineOf(t, 1), 5), want)
+	assert.EqualError(t, extend(t, dir, machineOf(t, 1), 5), want)
 	undo()
 	require.NoError(t, resume(t, dir))
 }
@@ -465,7 +465,7 @@ func TestResumeComparesFiles(t *testing.T) {
 		changed[test.name] = test.text
 		replaceAll(t, dir, changed)
 		assert.ErrorContains(t, resume(t, dir), test.want)
-		assert.ErrorContains(t, Extend(t.Context(), dir, machineOf(t, 1), 9), test.want)
+		assert.ErrorContains(t, extend(t, dir, machineOf(t, 1), 9), test.want)
 		assert.Equal(t, changed, traintest.Contents(t, dir))
 	}
 	replaceAll(t, dir, files)
@@ -482,7 +482,7 @@ func TestResumeComparesFiles(t *testing.T) {
 	}
 	require.NoError(t, resume(t, dir))
 	assert.Equal(t, files[outputs[0]], traintest.Contents(t, dir)[outputs[0]])
-	require.NoError(t, Extend(t.Context(), dir, machineOf(t, 1), 5))
+	require.NoError(t, extend(t, dir, machineOf(t, 1), 5))
 	require.NoError(t, resume(t, dir))
 	require.NoError(t, resume(t, dir))
 	assert.Equal(t, 2, strings.Count(traintest.Contents(t, dir)[logName], "\n"))
@@ -504,7 +504,7 @@ func TestResumeWithoutVocabularies(t *testing.T) {
 
 		replaceAll(t, dir, left)
 		require.NoError(t, os.MkdirAll(filepath.Join(dir, lastName), 0o755))
-		require.NoError(t, Extend(t.Context(), dir, machineOf(t, 1), 3))
+		require.NoError(t, extend(t, dir, machineOf(t, 1), 3))
 		require.NoError(t, resume(t, dir), missing)
 		assert.Equal(t, files["last/entities.tsv"], traintest.Contents(t, dir)["last/entities.tsv"])
 	}
@@ -563,9 +563,9 @@ func TestExtendAfterKillInLastEpoch(t *testing.T) {
 		}
 	}
 	replaceAll(t, dir, killed)
-	assert.ErrorContains(t, Extend(t.Context(), dir, machineOf(t, 1), 6),
+	assert.ErrorContains(t, extend(t, dir, machineOf(t, 1), 6),
 		dir+" was stopped while it wrote epoch 3, its last: finish it with")
 	require.NoError(t, resume(t, dir))
-	require.NoError(t, Extend(t.Context(), dir, machineOf(t, 1), 6))
+	require.NoError(t, extend(t, dir, machineOf(t, 1), 6))
 	require.NoError(t, resume(t, dir))
 }

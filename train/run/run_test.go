@@ -39,6 +39,13 @@ func trainIn(t testing.TB, data string, c recipe.Recipe, m train.Machine) string
 	return dir
 }
 
+// extend changes the number of epochs of the run in dir.
+func extend(t testing.TB, dir string, m train.Machine, epochs int) error {
+	t.Helper()
+	_, err := Extend(t.Context(), dir, m, epochs)
+	return err
+}
+
 // recipes returns the changes from traintest.Recipes. In short mode, it leaves out changes that
 // only choose a model.
 func recipes() map[string]func(*recipe.Recipe) {
@@ -231,7 +238,7 @@ func TestExtendWithoutLog(t *testing.T) {
 	assert.Equal(t, "both epochs are done", r.Finished())
 	assert.Empty(t, r.Notes)
 	require.NoError(t, r.Close())
-	require.NoError(t, Extend(t.Context(), dir, machineOf(t, 1), 3))
+	require.NoError(t, extend(t, dir, machineOf(t, 1), 3))
 	r, err = Open(t.Context(), dir, machineOf(t, 1))
 	require.NoError(t, err)
 	assert.Equal(t, []string{log + " is missing, so a new log begins with epoch 3"}, r.Notes)
@@ -250,12 +257,12 @@ func TestExtend(t *testing.T) {
 	average := func(c *recipe.Recipe) { c.EMA = 0.6 }
 	want := trainIn(t, data, of(4, average), machineOf(t, 1))
 	dir := trainIn(t, data, of(2, average), machineOf(t, 1))
-	require.NoError(t, Extend(t.Context(), dir, machineOf(t, 1), 4))
-	require.NoError(t, Extend(t.Context(), dir, machineOf(t, 1), 4), "again")
+	require.NoError(t, extend(t, dir, machineOf(t, 1), 4))
+	require.NoError(t, extend(t, dir, machineOf(t, 1), 4), "again")
 	r, err := Open(t.Context(), dir, machineOf(t, 1))
 	require.NoError(t, err)
 	require.Empty(t, r.Finished())
-	other := Extend(t.Context(), dir, machineOf(t, 1), 5)
+	other := extend(t, dir, machineOf(t, 1), 5)
 	assert.EqualError(t, other, "another process is using "+dir+": wait until it ends, or stop it")
 	require.NoError(t, r.Train(t.Context(), func(train.Epoch) {}))
 	require.NoError(t, r.Close())
@@ -263,7 +270,7 @@ func TestExtend(t *testing.T) {
 		assert.Equal(t, traintest.Digest(t, want, file), traintest.Digest(t, dir, file), file)
 	}
 
-	extend := func(dir string, epochs int) error { return Extend(t.Context(), dir, machineOf(t, 1), epochs) }
+	extend := func(dir string, epochs int) error { return extend(t, dir, machineOf(t, 1), epochs) }
 	require.NoError(t, extend(dir, 4), "done")
 
 	// If the data set is missing or another one, the run does not change.

@@ -59,7 +59,7 @@ func TestStateCounts(t *testing.T) {
 	c.LearningRate = 0 // the first epoch is the best
 	dir := trainIn(t, traintest.FamiliesFolder(t), c, machineOf(t, 1))
 	files := traintest.Contents(t, dir)
-	require.NoError(t, Extend(t.Context(), dir, machineOf(t, 1), 6))
+	require.NoError(t, extend(t, dir, machineOf(t, 1), 6))
 	writeOldState(t, dir, nil)
 	require.NoError(t, resume(t, dir))
 	const waited = `metadata "waited" is "%s" but must be at most the number of validations since epoch %d, the best`

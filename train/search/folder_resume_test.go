@@ -184,13 +184,17 @@ func TestExtendRefusesTrials(t *testing.T) {
 	trial := filepath.Join(dir, "trial-001")
 	want := " is a trial of the search in " + dir + ", whose trials all have 6 epochs: " +
 		"copy it to another folder, and extend the copy"
-	assert.EqualError(t, run.Extend(t.Context(), trial, machineOf(t, 1), 9), trial+want)
-	require.NoError(t, run.Extend(t.Context(), trial, machineOf(t, 1), 6))
+	extend := func(trial string, epochs int) error {
+		_, err := run.Extend(t.Context(), trial, machineOf(t, 1), epochs)
+		return err
+	}
+	assert.EqualError(t, extend(trial, 9), trial+want)
+	require.NoError(t, extend(trial, 6))
 	t.Chdir(trial)
-	assert.EqualError(t, run.Extend(t.Context(), ".", machineOf(t, 1), 9), "."+want)
+	assert.EqualError(t, extend(".", 9), "."+want)
 	other := filepath.Join(t.TempDir(), "trial-001")
 	require.NoError(t, os.CopyFS(other, os.DirFS(trial)))
-	require.NoError(t, run.Extend(t.Context(), other, machineOf(t, 1), 9))
+	require.NoError(t, extend(other, 9))
 	require.NoError(t, takeOn(t, other))
 	require.NoError(t, goOn(t, dir))
 }
