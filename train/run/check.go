@@ -77,7 +77,7 @@ func (r *Run) differences(before recipe.Recipe) string {
 
 // readLog reads the log up to the epoch of the state.
 func (r *Run) readLog(ctx context.Context) error {
-	r.log = nil
+	r.log, r.logText = nil, nil
 	path := r.path(logName)
 	epochs, err := readEpochs(ctx, path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -88,8 +88,11 @@ func (r *Run) readLog(ctx context.Context) error {
 	}
 	last := 0
 	for _, e := range epochs {
-		if last = e.Epoch; last <= r.progress.epoch {
-			r.log = append(r.log, e)
+		if last = e.Epoch; last > r.progress.epoch {
+			continue
+		}
+		if err := r.appendLog(e); err != nil {
+			return err
 		}
 	}
 	if n := r.progress.epoch; last != n && last != n+1 {

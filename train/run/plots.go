@@ -3,12 +3,46 @@ package run
 import (
 	"fmt"
 	"math"
+	"time"
 
 	"github.com/mquine/mquine/internal/atomicfile"
 	"github.com/mquine/mquine/internal/plot"
 	"github.com/mquine/mquine/rank"
 	"github.com/mquine/mquine/train"
 )
+
+// plotting says when plots are due.
+type plotting struct {
+	final bool // the epoch is the last one to train
+	epoch int  // the last epoch in the plots; 0 before this process draws them
+	drawn time.Time
+	took  time.Duration // to draw them
+}
+
+// plotPause is the least time from one drawing to the next, as a multiple of the time that a drawing takes. This
+// time grows with the number of epochs, so drawing after each of many short epochs would take longer than training.
+const plotPause = 20
+
+// plotIfDue draws the plots after the last epoch, and otherwise unless it would take too much of the time.
+func (r *Run) plotIfDue() error {
+	start, p := time.Now(), &r.plots
+	if !p.final && start.Sub(p.drawn) < plotPause*p.took {
+		return nil
+	}
+	if err := r.plot(); err != nil {
+		return err
+	}
+	p.epoch, p.drawn, p.took = r.progress.epoch, time.Now(), time.Since(start)
+	return nil
+}
+
+// completePlots draws the plots of a run that an error ends, if they may lack epochs. It returns no error, because
+// the run ends with another one.
+func (r *Run) completePlots() {
+	if len(r.log) > 0 && r.plots.epoch != r.progress.epoch && r.lock.Check() == nil {
+		_ = r.plot()
+	}
+}
 
 // plot draws the loss and the validation measures of all epochs.
 func (r *Run) plot() error {

@@ -8,7 +8,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"time"
@@ -51,8 +50,9 @@ const (
 //	state.safetensors   what the next epoch needs
 //
 // Each epoch writes the state last, and is done once the state is written. A run repeats an
-// interrupted epoch, so it ends with the same bytes as an uninterrupted run. If a file, an option
-// or the data set contradicts the state, Open returns an error.
+// interrupted epoch, so it ends with the same bytes as an uninterrupted run. The plots may lack the
+// last epochs while the run trains, and after a kill. If a file, an option or the data set contradicts
+// the state, Open returns an error.
 type Run struct {
 	Dir    string
 	Recipe recipe.Recipe
@@ -67,6 +67,8 @@ type Run struct {
 	trainer  *train.Trainer
 	progress progress
 	log      []train.Epoch
+	logText  []byte // the lines of log
+	plots    plotting
 	failed   error // the error that TrainTo returned, or nil
 	closed   bool
 }
@@ -311,9 +313,10 @@ func (r *Run) TrainTo(ctx context.Context, last int, report func(train.Epoch)) e
 		if r.failed != nil {
 			return fmt.Errorf("%s cannot continue after an error: open the run again (%w)", r.Dir, r.failed)
 		}
-		e, err := r.trainEpoch(ctx)
+		e, err := r.trainEpoch(ctx, last)
 		if err != nil {
 			r.failed = err
+			r.completePlots()
 			return err
 		}
 		if report != nil {
@@ -324,12 +327,12 @@ func (r *Run) TrainTo(ctx context.Context, last int, report func(train.Epoch)) e
 }
 
 // trainEpoch trains the next epoch, validates it if it is due, and writes its files. After an error,
-// the progress and the log do not include the epoch.
-func (r *Run) trainEpoch(ctx context.Context) (e train.Epoch, err error) {
-	former, logged := r.progress, len(r.log)
+// the progress and the log do not include the epoch. last is the last epoch to train.
+func (r *Run) trainEpoch(ctx context.Context, last int) (e train.Epoch, err error) {
+	former, logged, written := r.progress, len(r.log), len(r.logText)
 	defer func() {
 		if err != nil {
-			r.progress, r.log = former, r.log[:logged]
+			r.progress, r.log, r.logText = former, r.log[:logged], r.logText[:written]
 		}
 	}()
 	before := proc.ProcessorTime()
@@ -348,7 +351,10 @@ func (r *Run) trainEpoch(ctx context.Context) (e train.Epoch, err error) {
 		r.progress.stopped = fmt.Sprintf(stoppedEarly+", after epoch %d: no better %v in %s",
 			e.Epoch, c.ValidMetric, text.Plural(c.Patience, "validation"))
 	}
-	r.log = append(r.log, e)
+	if err := r.appendLog(e); err != nil {
+		return e, err
+	}
+	r.plots.final = e.Epoch == last || r.progress.stopped != ""
 	return e, r.keep(ctx, e)
 }
 
@@ -389,7 +395,7 @@ func (r *Run) keep(ctx context.Context, e train.Epoch) error {
 	if e.Best {
 		writes = append(writes, func() error { return r.save(ctx, bestName) })
 	}
-	writes = append(writes, r.writeLog, r.plot, func() error { return r.writeState(ctx) })
+	writes = append(writes, r.writeLog, r.plotIfDue, func() error { return r.writeState(ctx) })
 	for _, write := range writes {
 		if err := r.lock.Check(); err != nil {
 			return err
@@ -417,17 +423,17 @@ func (r *Run) save(ctx context.Context, name string) error {
 	return write(ctx, dir, r.trainer.Model(), r.Graph.Entities, r.Graph.Relations, metadata)
 }
 
-func (r *Run) writeLog() error {
-	return atomicfile.Write(r.path(logName), func(w io.Writer) error {
-		encoder := json.NewEncoder(w)
-		for _, e := range r.log {
-			if err := encoder.Encode(e); err != nil {
-				return err
-			}
-		}
-		return nil
-	})
+// appendLog adds an epoch to the log in memory.
+func (r *Run) appendLog(e train.Epoch) error {
+	line, err := json.Marshal(e)
+	if err != nil {
+		return err
+	}
+	r.log, r.logText = append(r.log, e), append(append(r.logText, line...), '\n')
+	return nil
 }
+
+func (r *Run) writeLog() error { return atomicfile.WriteBytes(r.path(logName), r.logText) }
 
 // BestUpTo returns the best validated epoch up to the given epoch, and its metric. If the run has
 // trained beyond that epoch, the log must contain all epochs.
