@@ -355,6 +355,7 @@ func TestRelationNegatives(t *testing.T) {
 		p.scratch[0] = drawScratch{pcg: pcg, rng: rand.New(pcg)}
 		p.reset(2, step)
 		p.drawRelations()
+		require.NotContains(t, p.takenRelations, true, "the next step begins without marks")
 		return p.work.relationCandidates
 	}
 	all := []int32{0, 1, 2, 3, 4, 5}

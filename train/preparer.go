@@ -48,6 +48,8 @@ type preparer struct {
 	zTriples  [][]kg.Triple
 	zSamples  []zSample
 	maxPairs  int // largest number of pairs in a step
+	// takenRelations is scratch memory of drawRelations. All entries are false between its calls.
+	takenRelations []bool
 }
 
 // drawScratch is the memory of a goroutine that draws random numbers.
@@ -243,14 +245,19 @@ func (p *preparer) drawRelations() {
 	}
 	p.startStream(d, useRelationNegatives, 0)
 	// Robert Floyd's algorithm: every set of n relations has the same probability.
+	p.takenRelations = resize(p.takenRelations, all)
 	for last := all - n; last < all; last++ {
 		r := int32(d.rng.IntN(last + 1))
-		at, found := slices.BinarySearch(w.relationCandidates, r)
-		if found {
-			r, at = int32(last), len(w.relationCandidates)
+		if p.takenRelations[r] {
+			r = int32(last)
 		}
-		w.relationCandidates = slices.Insert(w.relationCandidates, at, r)
+		p.takenRelations[r] = true
+		w.relationCandidates = append(w.relationCandidates, r)
 	}
+	for _, r := range w.relationCandidates {
+		p.takenRelations[r] = false
+	}
+	slices.Sort(w.relationCandidates)
 }
 
 // span is the range first ≤ i < last.
