@@ -261,6 +261,31 @@ func TestCountsOfQueriesStopWithTheirContext(t *testing.T) {
 	assert.ErrorIs(t, err, context.Canceled)
 }
 
+// The candidates of Z-samples lack the training answers, however many answers there are.
+func TestUnobserved(t *testing.T) {
+	rng := rand.New(rand.NewPCG(1, 2))
+	for _, n := range []int{0, 1, 10, 64, 640, 641, 5000} { // for 10 entities, searches begin with 641 answers
+		var known kg.Answers
+		last := int32(-1)
+		for range n {
+			last += 1 + rng.Int32N(2)
+			known.Entities = append(known.Entities, last)
+			known.Splits = append(known.Splits, kg.SplitSet(1+rng.IntN(7)))
+		}
+		entities, want := []int32(nil), []int32{-1}
+		for range 10 {
+			entities = append(entities, rng.Int32N(last+50))
+		}
+		slices.Sort(entities)
+		for _, e := range entities {
+			if !isTrainAnswer(known, e) {
+				want = append(want, e)
+			}
+		}
+		assert.Equal(t, want, unobserved([]int32{-1}, entities, known), "%d answers", n)
+	}
+}
+
 // With subsampling, the weights of the queries of a triple are proportional to the triple's weight.
 func TestSubsampledQueries(t *testing.T) {
 	p := preparerOf(t, func(c *recipe.Recipe) { c.Subsampling = true })

@@ -448,9 +448,21 @@ func (p *preparer) negatives(dst []int32, d *drawScratch, i int) []int32 {
 	return append(dst, p.own[i]...)
 }
 
+// hubAnswers is the number of known answers for each candidate from which binary searches for the candidates take
+// less time than a pass over the answers.
+const hubAnswers = 64
+
 // unobserved appends to dst the entities that are not training answers. The entities must be in
 // ascending order.
 func unobserved(dst, entities []int32, known kg.Answers) []int32 {
+	if len(known.Entities) > hubAnswers*len(entities) {
+		for _, e := range entities {
+			if !isTrainAnswer(known, e) {
+				dst = append(dst, e)
+			}
+		}
+		return dst
+	}
 	k := 0
 	for _, e := range entities {
 		for k < len(known.Entities) && known.Entities[k] < e {
