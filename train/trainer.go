@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"time"
 	"unsafe"
@@ -306,11 +307,13 @@ func (t *Trainer) Epoch(ctx context.Context) (e Epoch, err error) {
 	if err := t.optimiser.flush(ctx); err != nil {
 		return Epoch{}, err
 	}
-	if err := t.checkFinite(); err != nil {
+	if err := t.checkFinite(ctx); err != nil {
+		return Epoch{}, err
+	}
+	if err := t.updateAverage(ctx); err != nil {
 		return Epoch{}, err
 	}
 	t.epoch++
-	t.updateAverage()
 	seconds := time.Since(start).Seconds()
 	return Epoch{
 		Epoch: t.epoch, Loss: loss, LearningRate: t.optimiser.rate,
@@ -399,15 +402,39 @@ func (t *Trainer) step(ctx context.Context, items []int32, step int) (Loss, erro
 	return loss, err
 }
 
-// checkFinite returns an error if a parameter is NaN or infinite.
-func (t *Trainer) checkFinite() error {
+// partSize is about the number of parameters that a goroutine processes at a time after an epoch.
+const partSize = 1 << 16
+
+// inParts calls work for ranges that cover 0 ≤ i < n. Each range holds whole rows of the given width.
+func (t *Trainer) inParts(ctx context.Context, n, width int, work func(worker, first, last int)) error {
+	size := max(1, partSize/width) * width
+	return kernel.Parallel(ctx, t.machine.Threads, (n+size-1)/size, func(worker, part int) {
+		work(worker, part*size, min((part+1)*size, n))
+	})
+}
+
+// checkFinite returns an error for the first parameter that is NaN or infinite.
+func (t *Trainer) checkFinite(ctx context.Context) error {
+	found := make([]int, t.machine.Threads) // the first one that each goroutine finds
 	for i, tensor := range t.model.Tensors() {
-		for k, v := range tensor {
-			if v-v != 0 {
-				table := &t.optimiser.tables[i]
-				return DivergedError(fmt.Sprintf("training diverged in epoch %d: tensor %q, row %d, contains %v; "+
-					"lower learning_rate, or set clip", t.epoch+1, table.name, k/table.width, v))
+		for worker := range found {
+			found[worker] = len(tensor)
+		}
+		err := t.inParts(ctx, len(tensor), 1, func(worker, first, last int) {
+			for k, v := range tensor[first:last] {
+				if v-v != 0 {
+					found[worker] = min(found[worker], first+k)
+					break
+				}
 			}
+		})
+		if err != nil {
+			return err
+		}
+		if k := slices.Min(found); k < len(tensor) {
+			table := &t.optimiser.tables[i]
+			return DivergedError(fmt.Sprintf("training diverged in epoch %d: tensor %q, row %d, contains %v; "+
+				"lower learning_rate, or set clip", t.epoch+1, table.name, k/table.width, tensor[k]))
 		}
 	}
 	return nil
@@ -428,22 +455,32 @@ func (l Loss) over(n float64) Loss {
 	return Loss{l.Total / n, l.Fit / n, l.Z / n, l.Relations / n, l.Regulariser / n}
 }
 
-// updateAverage adds the parameters to the EMA. During the first 1/(1 − decay) epochs, the EMA is
-// the plain mean over the epochs so far.
-func (t *Trainer) updateAverage() {
+// updateAverage adds the parameters after the epoch to the EMA. During the first 1/(1 − decay) epochs, the
+// EMA is the plain mean over the epochs so far.
+func (t *Trainer) updateAverage(ctx context.Context) error {
 	if t.average == nil {
-		return
+		return nil
 	}
-	decay := min(t.config.EMA, 1-1/float64(t.epoch))
+	decay := min(t.config.EMA, 1-1/float64(t.epoch+1))
 	keep, take := float32(decay), float32(1-decay)
 	parameters := parametersOf(t.average)
 	for i, values := range t.model.Tensors() {
-		average := t.average.Tensors()[i]
-		for k, v := range values {
-			average[k] = float32(keep*average[k]) + float32(take*v) // the conversions prevent a fused multiply-add
+		p, averages, width := &parameters[i], t.average.Tensors()[i], 1
+		if p.Constrain != nil {
+			width = p.Width()
 		}
-		parameters[i].ConstrainRows(average)
+		err := t.inParts(ctx, len(values), width, func(_, first, last int) {
+			average := averages[first:last]
+			for k, v := range values[first:last] {
+				average[k] = float32(keep*average[k]) + float32(take*v) // the conversions prevent a fused multiply-add
+			}
+			p.ConstrainRows(average)
+		})
+		if err != nil {
+			return err
+		}
 	}
+	return nil
 }
 
 // diverged returns the error for a loss that is NaN or infinite. The error names the largest

@@ -253,6 +253,51 @@ func TestDivergedParameters(t *testing.T) {
 	require.Contains(t, message, "relations 7,")
 }
 
+// The threads that look for NaN after an epoch report the first one, and the threads that update the EMA treat
+// every row as one thread does. Both stop with the context.
+func TestEndOfEpochInParts(t *testing.T) {
+	g := traintest.RandomGraph(12_000, 3, 64, 3)
+	c := recipe.Default()
+	c.Model, c.Dim, c.Hyper, c.EMA, c.ValidEvery = "transd-l1", 6, "max_norm=0.2", 0.5, 0
+	trainer := func(threads int) *Trainer {
+		tr, err := NewTrainer(t.Context(), c, g, machineOf(t, threads))
+		require.NoError(t, err)
+		return tr
+	}
+	one, several := trainer(1), trainer(4)
+	table := &several.optimiser.tables[0]
+	require.Equal(t, 12, table.width, "no multiple of it is partSize")
+	require.Greater(t, len(table.values), 2*partSize)
+	for _, tr := range []*Trainer{one, several} {
+		require.NoError(t, tr.checkFinite(t.Context()))
+		for range 3 {
+			require.NoError(t, tr.updateAverage(t.Context()))
+			tr.epoch++
+		}
+	}
+	values := one.average.Tensors()[0]
+	require.Equal(t, values, several.average.Tensors()[0])
+	checkConstraints(t, several.average, 0.2)
+	last := len(values) - 1
+	require.InDelta(t, one.model.Tensors()[0][last], values[last], 1e-5, "all rows are updated")
+
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	assert.ErrorIs(t, several.checkFinite(ctx), context.Canceled)
+	assert.ErrorIs(t, several.updateAverage(ctx), context.Canceled)
+
+	nan := float32(math.NaN())
+	for _, row := range []int{11_000, 8_000, 5_461, 5_460} {
+		table.row(row)[3] = nan
+		want := fmt.Sprintf(`tensor "entity", row %d, contains NaN`, row)
+		for range 10 {
+			assert.ErrorContains(t, several.checkFinite(t.Context()), want)
+		}
+	}
+	several.optimiser.tables[1].row(0)[0] = nan
+	assert.ErrorContains(t, several.checkFinite(t.Context()), `tensor "entity", row 5460, contains NaN`)
+}
+
 // A trainer counts repeated triples once, at their first occurrence, and copies only triples with repeats.
 func TestDistinct(t *testing.T) {
 	a, b, c := kg.Triple{Head: 1, Tail: 2}, kg.Triple{Head: 2, Tail: 1}, kg.Triple{Head: 0, Tail: 0}
