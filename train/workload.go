@@ -1,6 +1,11 @@
 package train
 
-import "github.com/mquine/mquine/kg"
+import (
+	"fmt"
+	"sort"
+
+	"github.com/mquine/mquine/kg"
+)
 
 // workload lists the queries and feature rows of a step, and the (query, feature row) pairs to
 // score. A feature row is the feature vector φ of one entity.
@@ -22,8 +27,8 @@ type workload struct {
 	// batch.
 	penaltyCounts []float64
 
-	// matrices lists the score matrices. Together they cover the first feature rows and all main
-	// queries. With independent negatives there are none.
+	// matrices lists the score matrices in the order of their queries. Together they cover the first
+	// feature rows and all main queries. With independent negatives there are none.
 	matrices []scoreMatrix
 	rows     []int32 // the entity of each feature row
 	// rowSegments divides the feature rows by the side and the relation of their queries, if the model's
@@ -95,12 +100,11 @@ func (w *workload) pairsOf(i int) (first, last int32) { return w.pairs[i], w.pai
 
 // matrixOf returns the score matrix of main query i. The query must be in a score matrix.
 func (w *workload) matrixOf(i int) scoreMatrix {
-	for _, m := range w.matrices {
-		if i >= m.query && i < m.lastQuery {
-			return m
-		}
+	k := sort.Search(len(w.matrices), func(k int) bool { return i < w.matrices[k].lastQuery })
+	if k == len(w.matrices) || i < w.matrices[k].query {
+		panic(fmt.Sprintf("train: query %d is in no score matrix", i))
 	}
-	return scoreMatrix{}
+	return w.matrices[k]
 }
 
 // extendSegment adds the last feature row to the segment of a query.
