@@ -88,7 +88,7 @@ func TestUnsuitableGraphRefused(t *testing.T) {
 	assert.EqualError(t, err, "train: the model to start from is nil: give one, or call NewTrainer")
 }
 
-// Scores have a value for each metric that a recipe accepts, and for MR, but not for other names.
+// Scores have a value for each metric that a recipe accepts, but not for other names.
 func TestScoresOf(t *testing.T) {
 	s := Scores{{Side: rank.BothSides, Filter: rank.All, MRR: 0.25, MR: 17, Hits1: 0.125, Hits3: 0.375, Hits10: 0.5}}
 	for _, c := range []struct {
@@ -97,7 +97,7 @@ func TestScoresOf(t *testing.T) {
 		valid bool
 	}{
 		{"mrr", 0.25, true}, {"hits@1", 0.125, true}, {"hits@3", 0.375, true}, {"hits@10", 0.5, true},
-		{"mr", 17, false}, {"hits@5", 0, false}, {"", 0, false},
+		{"mr", 0, false}, {"hits@5", 0, false}, {"", 0, false},
 	} {
 		r := recipe.Default()
 		r.ValidMetric.Name = c.name

@@ -21,16 +21,14 @@ type Score struct {
 // Scores is the result of a validation: a Score for each filter and side.
 type Scores []Score
 
-// Of returns the value of a metric, or 0 if there is none. The names of metrics are mrr, mr, hits@1,
-// hits@3 and hits@10.
+// Of returns the value of a metric, or 0 if there is none. The names of metrics are mrr, hits@1, hits@3
+// and hits@10.
 func (s Scores) Of(m recipe.Metric) float64 {
 	for _, row := range s {
 		if row.Side == m.Side && row.Filter == m.Filter {
 			switch m.Name {
 			case "mrr":
 				return row.MRR
-			case "mr":
-				return row.MR
 			case "hits@1":
 				return row.Hits1
 			case "hits@3":
