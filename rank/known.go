@@ -1,6 +1,7 @@
 package rank
 
 import (
+	"cmp"
 	"context"
 	"slices"
 
@@ -153,20 +154,116 @@ func (k *knownByPanel) sort(known []engine.Known, first, last, nr int) {
 }
 
 // in returns the known answers in a panel.
-func (k *knownByPanel) in(panel int) []knownAnswer {
-	p := panel - k.first
-	return k.answers[k.start[p]:k.start[p+1]]
+func (k *knownByPanel) in(panel int) []knownAnswer { return k.between(panel, panel+1) }
+
+// between returns the known answers in the panels first ≤ p < last.
+func (k *knownByPanel) between(first, last int) []knownAnswer {
+	return k.answers[k.start[first-k.first]:k.start[last-k.first]]
 }
 
-// subtractKnown subtracts from b.Counts the known answers that the scores of a panel count as
-// better, under the filters that remove them. decide handles the known answers that the scores
-// leave undecided.
-func subtractKnown(b *engine.Block, known []knownAnswer, scores []float32, nr int, ends []float32) {
+// In a row with as many targets, and as many known answers in a panel group, it takes less time to
+// sort the targets than to compare every known answer with every target.
+const (
+	manyTargets = 32
+	manyKnown   = 16
+)
+
+// subtractor subtracts known answers from the counts of a block, one panel group after another. In
+// the rows with many targets and many known answers, it sorts the targets by their upper ends and
+// finds by binary search how many of them a known answer surpasses.
+type subtractor struct {
+	known   []int32   // by row: the number of known answers in the group
+	sorted  []bool    // by row: whether its targets are sorted
+	targets []int32   // the targets of each sorted row, by their upper ends
+	ends    []float32 // the upper ends of targets
+	// surpassed[i] counts, under each filter that removes them, the known answers above ends[i] that
+	// are not above the next end of the row.
+	surpassed [][NumFilters]int32
+}
+
+func newSubtractor(queries int) subtractor {
+	return subtractor{
+		known: make([]int32, queries), sorted: make([]bool, queries),
+		targets: make([]int32, engine.BlockTargets), ends: make([]float32, engine.BlockTargets),
+		surpassed: make([][NumFilters]int32, engine.BlockTargets),
+	}
+}
+
+// reset prepares for the first panel group of a block.
+func (s *subtractor) reset(b *engine.Block) {
+	for t := range b.Targets {
+		s.targets[t] = int32(t)
+	}
+}
+
+// begin prepares for a panel group with the given known answers and thresholds.
+func (s *subtractor) begin(b *engine.Block, known []knownAnswer, ends []float32) {
+	clear(s.known[:len(b.Queries)])
+	for _, k := range known {
+		s.known[k.row]++
+	}
+	for row := range b.Queries {
+		first, last := b.TargetStart[row], b.TargetStart[row+1]
+		s.sorted[row] = last-first >= manyTargets && s.known[row] >= manyKnown
+		if !s.sorted[row] {
+			continue
+		}
+		// The order hardly changes between groups, which makes sorting fast.
+		targets := s.targets[first:last]
+		slices.SortFunc(targets, func(t, u int32) int { return cmp.Compare(ends[2*t+1], ends[2*u+1]) })
+		for i, t := range targets {
+			s.ends[int(first)+i] = ends[2*t+1]
+		}
+		clear(s.surpassed[first:last])
+	}
+}
+
+// subtract subtracts the known answers that the scores of a panel count as better, under the filters
+// that remove them. The counts of sorted rows change in finish. decide handles the known answers that
+// the scores leave undecided.
+func (s *subtractor) subtract(b *engine.Block, known []knownAnswer, scores []float32, nr int, ends []float32) {
 	for _, k := range known {
 		score := scores[int(k.row)*nr+int(k.lane)]
-		for t := b.TargetStart[k.row]; t < b.TargetStart[k.row+1]; t++ {
+		first, last := b.TargetStart[k.row], b.TargetStart[k.row+1]
+		if s.sorted[k.row] {
+			if n := surpassed(s.ends[first:last], score); n > 0 {
+				addFilters(&s.surpassed[int(first)+n-1], k.filters, 1)
+			}
+			continue
+		}
+		for t := first; t < last; t++ {
 			if score > ends[2*t+1] {
 				addFilters(&b.Counts[t].Better, k.filters, -1)
+			}
+		}
+	}
+}
+
+// surpassed returns the number of ends, which are in ascending order, that a score is greater than.
+func surpassed(ends []float32, score float32) int {
+	first, last := 0, len(ends)
+	for first < last {
+		if middle := (first + last) / 2; score > ends[middle] {
+			first = middle + 1
+		} else {
+			last = middle
+		}
+	}
+	return first
+}
+
+// finish subtracts the known answers of the sorted rows, at the end of a panel group.
+func (s *subtractor) finish(b *engine.Block) {
+	for row := range b.Queries {
+		if !s.sorted[row] {
+			continue
+		}
+		var sum [NumFilters]int32
+		for i := b.TargetStart[row+1] - 1; i >= b.TargetStart[row]; i-- {
+			better := &b.Counts[s.targets[i]].Better
+			for f := range NumFilters {
+				sum[f] += s.surpassed[i][f]
+				better[f] -= sum[f]
 			}
 		}
 	}

@@ -2,6 +2,7 @@ package rank
 
 import (
 	"context"
+	"fmt"
 	"math/rand/v2"
 	"runtime"
 	"testing"
@@ -37,6 +38,30 @@ func BenchmarkPredict(b *testing.B) {
 				require.NoError(b, err)
 			}
 			b.ReportMetric(float64(b.N*len(queries))/b.Elapsed().Seconds(), "queries/s")
+		})
+	}
+}
+
+// BenchmarkHub ranks 20,000 answers to one query among 200,000 entities, of which a share is known to
+// answer it, too.
+func BenchmarkHub(b *testing.B) {
+	const entities, targets = 200_000, 20_000
+	o := Options{Backend: kerneltest.Best(b), Threads: 1, Sides: []kg.Side{kg.Head}}
+	for _, known := range []int{0, 10, 50} {
+		b.Run(fmt.Sprintf("known=%d%%", known), func(b *testing.B) {
+			g := ranktest.Graph(rand.New(rand.NewPCG(31, 2)), entities, 1, 0, 0, 0)
+			for i, e := range rand.New(rand.NewPCG(31, 3)).Perm(entities)[:targets+entities*known/100] {
+				split := kg.Train
+				if i < targets {
+					split = kg.Test
+				}
+				g.Splits[split] = append(g.Splits[split], kg.Triple{Head: int32(e), Tail: 7})
+			}
+			m, index := ranktest.Model(b, "distmult", 32, g, 1, ranktest.VectorKinds[0]), kgtest.Index(b, g)
+			for b.Loop() {
+				_, err := Run(context.Background(), m, index, g.Splits[kg.Test], o)
+				require.NoError(b, err)
+			}
 		})
 	}
 }

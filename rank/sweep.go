@@ -18,6 +18,7 @@ type sweeper struct {
 	panel      *kernel.PanelScratch // written by the kernel: scores, and undecided pairs
 	better     []int32              // written by the kernel: numbers of candidates certainly better than each target
 	known      knownByPanel
+	subtractor subtractor
 	decider    decider
 	contenders []duplicates // contenders of a row in a panel, for a list
 }
@@ -34,6 +35,7 @@ func newSweeper(j *engine.Job, f *features, asked Screen) *sweeper {
 		thresholds: newThresholds(queries),
 		panel:      b.NewPanelScratch(queries, engine.BlockTargets),
 		better:     make([]int32, engine.BlockTargets),
+		subtractor: newSubtractor(queries),
 		decider:    newDecider(b.NR),
 		contenders: make([]duplicates, 0, b.NR),
 	}
@@ -53,6 +55,7 @@ func (s *sweeper) count(ctx context.Context, b *engine.Block) error {
 	from, to := f.panelCount()*b.Part/b.Parts, f.panelCount()*(b.Part+1)/b.Parts
 	phases.Enter(engine.KnownPhase)
 	s.known.sort(b.Known, from, to, f.nr)
+	s.subtractor.reset(b)
 	clear(s.better[:len(b.Targets)])
 	call := s.call(b)
 	for p := from; p < to; p++ {
@@ -62,11 +65,17 @@ func (s *sweeper) count(ctx context.Context, b *engine.Block) error {
 		if p == from || p%groupPanels == 0 {
 			phases.Enter(engine.QueryPhase)
 			s.thresholds.set(f, b, &s.queries, p/groupPanels)
+			phases.Enter(engine.KnownPhase)
+			last := min((p/groupPanels+1)*groupPanels, to)
+			s.subtractor.begin(b, s.known.between(p, last), s.thresholds.ends)
 		}
 		s.score(b, &call, p)
 		phases.Enter(engine.KnownPhase)
 		known := s.known.in(p)
-		subtractKnown(b, known, s.panel.Scores, f.nr, s.thresholds.ends)
+		s.subtractor.subtract(b, known, s.panel.Scores, f.nr, s.thresholds.ends)
+		if p+1 == to || (p+1)%groupPanels == 0 {
+			s.subtractor.finish(b)
+		}
 		phases.Enter(engine.DecidePhase)
 		s.decider.decide(b, f, &s.queries, s.thresholds.fineBands, screened{p, s.panel.Scores, s.undecided(), known})
 		b.DecideMany(ctx)
