@@ -49,7 +49,7 @@ func Draw(ctx context.Context, x *kg.Index, triples []kg.Triple, d Sampling, o O
 	if x == nil {
 		return nil, errNoIndex
 	}
-	n, f, order, among := d.Negatives, d.Filter, d.Order, o.Among
+	n, f, among := d.Negatives, d.Filter, o.Among
 	o, err := o.withDefaults()
 	if err != nil {
 		return nil, err
@@ -66,34 +66,24 @@ func Draw(ctx context.Context, x *kg.Index, triples []kg.Triple, d Sampling, o O
 	if err != nil {
 		return nil, err
 	}
-	s, p := &Sample{Filter: f, Among: among}, newPlaces(order)
-	scratch := make([][]bool, o.Threads)
-	for w := range scratch {
-		scratch[w] = make([]bool, len(order))
+	s, p := &Sample{Filter: f, Among: among}, newPlaces(d.Order)
+	drawers := make([]drawer, o.Threads)
+	for w := range drawers {
+		drawers[w] = drawer{places: p, index: x, filter: f, among: among, drawn: make([]bool, len(d.Order))}
 	}
 	for _, side := range o.Sides {
 		s.Negatives[side] = make([][]int32, len(triples))
 		s.Population[side] = make([]int32, len(triples))
+		order := byQuery(triples, side)
 		err := engine.InChunks(ctx, o.Threads, len(triples), 64, func(w, first, last int) {
-			for i := first; i < last; i++ {
-				q, answer := triples[i].Query(side)
+			for _, i := range order[first:last] {
+				if ctx.Err() != nil {
+					return
+				}
 				// A stream has the number 2i for tails and 2i + 1 for heads.
-				stream := rand.NewPCG(d.Seed, uint64(2*i)+uint64(side))
-				excluded := p.of(exclude(x.Answers(q), answer, f))
-				list, all := among.Of(q)
-				if all {
-					s.Population[side][i] = int32(len(order) - len(excluded))
-					s.Negatives[side][i] = p.entities(draw(rand.New(stream), excluded, len(order), n, scratch[w]))
-					continue
-				}
-				list = p.ofList(list)
-				excluded = positions(list, excluded)
-				s.Population[side][i] = int32(len(list) - len(excluded))
-				drawn := draw(rand.New(stream), excluded, len(list), n, scratch[w])
-				for k, at := range drawn {
-					drawn[k] = list[at]
-				}
-				s.Negatives[side][i] = p.entities(drawn)
+				stream := rand.NewPCG(d.Seed, 2*uint64(i)+uint64(side))
+				q, answer := triples[i].Query(side)
+				s.Negatives[side][i], s.Population[side][i] = drawers[w].draw(rand.New(stream), q, answer, n)
 			}
 		})
 		if err != nil {
@@ -101,6 +91,67 @@ func Draw(ctx context.Context, x *kg.Index, triples []kg.Triple, d Sampling, o O
 		}
 	}
 	return s, nil
+}
+
+// drawer draws candidates on one goroutine. It keeps what consecutive triples with one query share.
+type drawer struct {
+	places *places
+	index  *kg.Index
+	filter Filter
+	among  *Candidates
+	drawn  []bool // scratch memory of draw
+
+	ready      bool // false before the first query
+	query      kg.Query
+	all        bool    // all entities are candidates
+	list       []int32 // the places of the candidates in ascending order, if not all
+	candidates int
+	// known holds the known answers to the query that the filter removes, as places if all entities
+	// are candidates and otherwise as positions in list, in ascending order.
+	known []int32
+}
+
+// draw returns n of the candidates that the filter leaves for a query, without the target, in ascending
+// order, and the number of these candidates.
+func (d *drawer) draw(rng *rand.Rand, q kg.Query, target int32, n int) (drawn []int32, population int32) {
+	if !d.ready || q != d.query {
+		d.begin(q)
+	}
+	at, isCandidate := d.places.place[target], true
+	if !d.all {
+		i, found := slices.BinarySearch(d.list, at)
+		at, isCandidate = int32(i), found
+	}
+	i, isKnown := slices.BinarySearch(d.known, at)
+	insert := isCandidate && !isKnown
+	if insert {
+		d.known = slices.Insert(d.known, i, at)
+	}
+	population = int32(d.candidates - len(d.known))
+	drawn = draw(rng, d.known, d.candidates, n, d.drawn)
+	if insert {
+		d.known = slices.Delete(d.known, i, i+1)
+	}
+	if !d.all {
+		for k, at := range drawn {
+			drawn[k] = d.list[at]
+		}
+	}
+	return d.places.entities(drawn), population
+}
+
+// begin prepares for a query.
+func (d *drawer) begin(q kg.Query) {
+	d.ready, d.query = true, q
+	d.known = d.places.of(appendKnown(d.known[:0], d.index.Answers(q), d.filter))
+	var list []int32
+	if list, d.all = d.among.Of(q); d.all {
+		d.candidates = len(d.places.order)
+		return
+	}
+	d.list = d.places.ofList(list)
+	d.candidates = len(d.list)
+	d.known = positions(d.list, d.known)
 }
 
 // check returns an error if d does not suit the options.
@@ -208,16 +259,14 @@ func (p *places) ofList(list []int32) []int32 {
 	return places
 }
 
-// exclude returns the target and the known answers that a filter removes, in ascending order.
-func exclude(known kg.Answers, target int32, f Filter) []int32 {
-	excluded := []int32{target}
+// appendKnown appends the known answers that a filter removes to list, in ascending order.
+func appendKnown(list []int32, known kg.Answers, f Filter) []int32 {
 	for i, e := range known.Entities {
-		if e != target && known.Splits[i]&f.Splits() != 0 {
-			excluded = append(excluded, e)
+		if known.Splits[i]&f.Splits() != 0 {
+			list = append(list, e)
 		}
 	}
-	slices.Sort(excluded)
-	return excluded
+	return list
 }
 
 // positions returns the positions in list of those entities that are in list. Both slices must be in

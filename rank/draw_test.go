@@ -1,6 +1,7 @@
 package rank
 
 import (
+	"context"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -111,6 +112,93 @@ func TestSample(t *testing.T) {
 		}
 		assert.True(t, slices.IsSorted(list))
 	}
+}
+
+// TestDrawHub checks that the triples of one query have the same samples as if each were drawn alone.
+func TestDrawHub(t *testing.T) {
+	const entities = 300
+	rng := rand.New(rand.NewPCG(50, 5))
+	g := ranktest.Graph(rng, entities, 3, 300, 10, 30)
+	for i, e := range rng.Perm(entities)[:250] { // answers to two queries
+		split := kg.Split(i % 3)
+		g.Splits[split] = append(g.Splits[split], kg.Triple{Head: 4, Tail: int32(e)},
+			kg.Triple{Head: int32(e), Relation: 1, Tail: 9})
+	}
+	// Triples of other queries are between them, and some targets are not known.
+	triples := g.Splits[kg.Test]
+	for e := range int32(entities) {
+		triples = append(triples, kg.Triple{Head: 4, Tail: e}, kg.Triple{Head: e, Relation: 1, Tail: 9})
+	}
+	index := kgtest.Index(t, g)
+	restricted := NewCandidates(3)
+	restricted.Restrict(kg.Tail, 0, []int32{0, 3, 4, 5, 8, 13, 21, 22, 23, 30, 34, 44, 55, 59, 210, 299})
+	require.NoError(t, restricted.Observe(t.Context(), g, kg.Head))
+	for _, order := range [][]int32{ascending(entities), g.EntityOrder()} {
+		for f := range NumFilters {
+			for _, among := range []*Candidates{nil, restricted} {
+				d := Sampling{Negatives: 6, Filter: f, Order: order, Seed: 7}
+				s, err := Draw(t.Context(), index, triples, d, Options{Among: among, Threads: 3})
+				require.NoError(t, err)
+				p, scratch := newPlaces(order), make([]bool, entities)
+				for side := range kg.Side(2) {
+					for i, triple := range triples {
+						q, answer := triple.Query(side)
+						rng := rand.New(rand.NewPCG(d.Seed, 2*uint64(i)+uint64(side)))
+						list, population := drawAlone(rng, p, among, index.Answers(q), q, answer, d, scratch)
+						require.Equal(t, list, s.Negatives[side][i])
+						require.Equal(t, population, s.Population[side][i])
+					}
+				}
+			}
+		}
+	}
+}
+
+// drawAlone draws candidates for one query. It filters and sorts the known answers.
+func drawAlone(rng *rand.Rand, p *places, among *Candidates, known kg.Answers, q kg.Query, target int32, d Sampling,
+	scratch []bool) (drawn []int32, population int32) {
+	excluded := []int32{target}
+	for i, e := range known.Entities {
+		if e != target && known.Splits[i]&d.Filter.Splits() != 0 {
+			excluded = append(excluded, e)
+		}
+	}
+	slices.Sort(excluded)
+	excluded = p.of(excluded)
+	list, all := among.Of(q)
+	if all {
+		drawn = draw(rng, excluded, len(d.Order), d.Negatives, scratch)
+		return p.entities(drawn), int32(len(d.Order) - len(excluded))
+	}
+	list = p.of(slices.Clone(list))
+	excluded = positions(list, excluded)
+	drawn = draw(rng, excluded, len(list), d.Negatives, scratch)
+	for k, at := range drawn {
+		drawn[k] = list[at]
+	}
+	return p.entities(drawn), int32(len(list) - len(excluded))
+}
+
+// TestDrawStops checks that Draw stops at the next triple if its context ends.
+func TestDrawStops(t *testing.T) {
+	g := ranktest.Graph(rand.New(rand.NewPCG(50, 6)), 100, 1, 200, 10, 60)
+	d := Sampling{Negatives: 5, Filter: All, Order: g.EntityOrder()}
+	ctx := &countdown{Context: t.Context(), left: 20}
+	_, err := Draw(ctx, kgtest.Index(t, g), g.Splits[kg.Test], d, Options{Threads: 1})
+	require.ErrorIs(t, err, context.Canceled)
+}
+
+// countdown is a context that ends after a number of calls of Err.
+type countdown struct {
+	context.Context
+	left int
+}
+
+func (c *countdown) Err() error {
+	if c.left--; c.left < 0 {
+		return context.Canceled
+	}
+	return nil
 }
 
 // TestScaleErrors checks that a sample scales only ranks that may be among it, and otherwise changes none.

@@ -58,16 +58,8 @@ func referenceScores(
 	if err := checkTriples(m, triples); err != nil {
 		return nil, err
 	}
-	query := func(i int32) kg.Query {
-		q, _ := triples[i].Query(side)
-		return q
-	}
 	// A worker saves work if consecutive calls have the same relation or the same query.
-	order := ascending(len(triples))
-	slices.SortFunc(order, func(i, j int32) int {
-		p, q := query(i), query(j)
-		return cmp.Or(cmp.Compare(p.Relation, q.Relation), cmp.Compare(p.Anchor, q.Anchor), cmp.Compare(i, j))
-	})
+	order := byQuery(triples, side)
 	scores := make([]float64, len(triples))
 	j := o.job(m, engine.Plan{})
 	workers := engine.NewWorkers(j)
@@ -79,4 +71,15 @@ func referenceScores(
 		}
 	})
 	return scores, cmp.Or(err, j.CheckScores())
+}
+
+// byQuery returns the indices of triples, ordered by relation and then by query.
+func byQuery(triples []kg.Triple, side kg.Side) []int32 {
+	order := ascending(len(triples))
+	slices.SortFunc(order, func(i, j int32) int {
+		p, _ := triples[i].Query(side)
+		q, _ := triples[j].Query(side)
+		return cmp.Or(cmp.Compare(p.Relation, q.Relation), cmp.Compare(p.Anchor, q.Anchor), cmp.Compare(i, j))
+	})
+	return order
 }
