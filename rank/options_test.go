@@ -56,6 +56,39 @@ func TestEmptySides(t *testing.T) {
 	assert.Len(t, got.Ranks, 2*len(g.Splits[kg.Test]))
 }
 
+// TestUnusedOptions checks that options that a function does not use have no effect, even if Run would
+// refuse them.
+func TestUnusedOptions(t *testing.T) {
+	g := ranktest.Graph(rand.New(rand.NewPCG(44, 5)), 20, 2, 60, 10, 10)
+	m, x := ranktest.Model(t, "distmult", 4, g, 1, ranktest.VectorKinds[0]), kgtest.Index(t, g)
+	among := NewCandidates(3)
+	among.Restrict(kg.Tail, 2, []int32{7, 25})
+	test := g.Splits[kg.Test]
+	for name, call := range map[string]func(Options) (any, error){
+		"Scores": func(o Options) (any, error) { return Scores(t.Context(), m, test, BothSides, o) },
+		"Relations": func(o Options) (any, error) {
+			r, err := Relations(t.Context(), m, x, test, o)
+			require.NoError(t, err)
+			return r.Ranks, nil
+		},
+		"PredictRelations": func(o Options) (any, error) {
+			return PredictRelations(t.Context(), m, x, test, Top{K: 2}, o)
+		},
+		"SimilarEntities": func(o Options) (any, error) {
+			return SimilarEntities(t.Context(), m, []int32{3, 5}, Cosine, 4, o)
+		},
+		"SimilarRelations": func(o Options) (any, error) {
+			return SimilarRelations(t.Context(), m, []int32{0}, Cosine, 1, o)
+		},
+	} {
+		want, err := call(Options{})
+		require.NoError(t, err, name)
+		got, err := call(Options{Candidates: Range{30, 10}, Among: among})
+		require.NoError(t, err, name)
+		require.Equal(t, want, got, name)
+	}
+}
+
 // TestPredictIgnoresNegatives checks that lists for Run change neither Predict nor Discover, even
 // together with restricted candidates.
 func TestPredictIgnoresNegatives(t *testing.T) {

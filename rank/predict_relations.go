@@ -39,7 +39,7 @@ func PredictRelations(
 	if err := checkTriples(m, asked); err != nil {
 		return nil, err
 	}
-	if o, err = o.withDefaults(); err != nil {
+	if o, err = o.withoutCandidates(); err != nil {
 		return nil, err
 	}
 	order, relations := byHead(triples), m.Config().Relations

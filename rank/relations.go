@@ -29,7 +29,7 @@ func Relations(
 	if err := checkIndex(m, x); err != nil {
 		return nil, err
 	}
-	if o, err = o.withDefaults(); err != nil {
+	if o, err = o.withoutCandidates(); err != nil {
 		return nil, err
 	}
 	start := time.Now()

@@ -98,6 +98,13 @@ func (o Options) withDefaults() (Options, error) {
 	return o, err
 }
 
+// withoutCandidates is withDefaults for work that does not rank entities. It keeps only the backend,
+// the threads and the progress, because a job with candidates that do not suit the model panics.
+func (o Options) withoutCandidates() (Options, error) {
+	o, err := o.withDefaults()
+	return Options{Backend: o.Backend, Threads: o.Threads, Progress: o.Progress}, err
+}
+
 // Engine is hardware that ranks instead of the processor. Only packages of this module can implement it.
 // Its method String names the hardware.
 type Engine = engine.Provider

@@ -25,7 +25,7 @@ func Scores(
 	ctx context.Context, m model.Model, triples []kg.Triple, sides Sides, o Options,
 ) (scores []float64, err error) {
 	defer fault.Guard().Catch(&err)
-	if o, err = o.withDefaults(); err != nil {
+	if o, err = o.withoutCandidates(); err != nil {
 		return nil, err
 	}
 	if m == nil {

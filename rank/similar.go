@@ -152,7 +152,7 @@ func similar(
 	ctx context.Context, m model.Model, ids []int32, n int, v vectors, measure Similarity, k int, o Options,
 ) (_ [][]Neighbour, err error) {
 	defer fault.Guard().Catch(&err)
-	if o, err = o.withDefaults(); err != nil {
+	if o, err = o.withoutCandidates(); err != nil {
 		return nil, err
 	}
 	if int(measure) >= len(similarityNames) {
