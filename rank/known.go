@@ -95,8 +95,9 @@ func addFilters(counts *[NumFilters]int32, filters uint8, n int32) {
 func findKnown(b *engine.Block, f *engine.Features, x *kg.Index) {
 	for row, q := range b.Queries {
 		known := x.Answers(q.Query)
-		for i, e := range known.Entities {
-			if at := f.Position(e); at >= 0 {
+		first, last := f.Slice.Bounds(known.Entities)
+		for i := first; i < last; i++ {
+			if at := f.Position(known.Entities[i]); at >= 0 {
 				filters := filtersOf[known.Splits[i]]
 				b.Known = append(b.Known, engine.Known{Row: int32(row), Position: int32(at), Filters: filters})
 			}

@@ -63,12 +63,18 @@ func (s Set) Slice(first, n int) Set {
 // Within returns the part of a list in ascending order that lies between the first and the last entity
 // of the set.
 func (s Set) Within(list []int32) []int32 {
-	if s.n == 0 {
-		return nil
-	}
-	first, _ := slices.BinarySearch(list, s.Entity(0))
-	last, _ := slices.BinarySearch(list, s.Last()+1)
+	first, last := s.Bounds(list)
 	return list[first:last]
+}
+
+// Bounds returns the range first ≤ i < last of the indices of this part.
+func (s Set) Bounds(list []int32) (first, last int) {
+	if s.n == 0 {
+		return 0, 0
+	}
+	first, _ = slices.BinarySearch(list, s.Entity(0))
+	last, _ = slices.BinarySearch(list, s.Last()+1)
+	return first, last
 }
 
 // Same reports whether two sets are the same range or the same list in memory.

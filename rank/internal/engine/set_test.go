@@ -38,6 +38,19 @@ func TestSet(t *testing.T) {
 		assert.True(t, c.set.Same(c.set))
 	}
 	assert.False(t, Range(0, 4).Same(List(list)))
+
+	entities := []int32{0, 3, 4, 7, 9, 11}
+	for _, c := range []struct {
+		set    Set
+		within []int32
+	}{
+		{Range(3, 7), []int32{3, 4}}, {Range(0, 12), entities}, {List(list), []int32{3, 4, 7, 9, 11}},
+		{Range(5, 7), nil}, {Range(12, 20), nil}, {Range(3, 3), nil}, {List(nil), nil},
+	} {
+		assert.ElementsMatch(t, c.within, c.set.Within(entities))
+		first, last := c.set.Bounds(entities)
+		assert.ElementsMatch(t, c.within, entities[first:last])
+	}
 	assert.False(t, List(list).Same(List(slices.Clone(list))))
 	assert.False(t, List(list[:3]).Same(List(list)))
 }
