@@ -98,15 +98,20 @@ func newOneDNN(j *job) (*oneDNN, error) {
 	o.name = fmt.Sprintf("oneDNN %d.%d.%d", v[0], v[1], v[2])
 	// OpenMP keeps a pool of threads for each calling thread, so one thread makes all calls.
 	o.calls = make(chan func())
-	go func() {
-		runtime.LockOSThread()
-		setThreads(int32(j.threads))
-		for call := range o.calls {
-			call()
-		}
-	}()
+	go makeCalls(o.calls, func() { setThreads(int32(j.threads)) })
 	return o, nil
 }
+
+// makeCalls makes calls on one thread, which ends with the last call.
+func makeCalls(calls <-chan func(), begin func()) {
+	runtime.LockOSThread()
+	begin()
+	for call := range calls {
+		call()
+	}
+}
+
+func (o *oneDNN) close() { close(o.calls) }
 
 func (o *oneDNN) about() string { return o.name }
 

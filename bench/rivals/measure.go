@@ -162,7 +162,12 @@ func (o *options) newRival(ctx context.Context, name string, j *job) (rival, err
 		if err != nil {
 			return nil, err
 		}
-		return newMatrixRival(ctx, j, s, j.blocks())
+		r, err := newMatrixRival(ctx, j, s, j.blocks())
+		if err != nil {
+			s.close()
+			return nil, err
+		}
+		return r, nil
 	case "plain":
 		return newMatrixRival(ctx, j, plainLoop{j}, []int{64})
 	}

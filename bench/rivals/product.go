@@ -64,7 +64,12 @@ func newMatrixRival(ctx context.Context, j *job, s scorer, sizes []int) (*matrix
 func (r *matrixRival) about() string {
 	return fmt.Sprintf("%s, blocks of %d queries", r.scorer.about(), r.block)
 }
-func (r *matrixRival) close() {}
+
+func (r *matrixRival) close() {
+	if o, ok := r.scorer.(*oneDNN); ok {
+		o.close()
+	}
+}
 
 func (r *matrixRival) rank(ctx context.Context, limit int) (*outcome, error) {
 	o := &outcome{counts: make([]count, 0, len(r.targets))}
