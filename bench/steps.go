@@ -177,6 +177,13 @@ func (x stepShape) work(backend *kernel.Backend, g *kg.Graph) (list []work, ofPr
 	}
 	training := m.(model.Trainable).Training()
 	pairs, predicted := x.pairs(g)
+	if training.Region != nil {
+		terms := pairs * float64(training.Region.Width())
+		scores, gradients := ceiling.RegionTerms(linalg.New(backend), training.Region.Kind)
+		return []work{
+			{terms, newThreadsLimit(scores, threads())}, {2 * terms, newThreadsLimit(gradients, threads())},
+		}, false, nil
+	}
 	if training.Distance == nil {
 		terms := pairs * float64(training.Width)
 		if training.Relations != nil {

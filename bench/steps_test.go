@@ -28,3 +28,21 @@ func TestWorkOfBlocks(t *testing.T) {
 	}
 	require.Equal(t, 2*terms("none"), terms("blocks=2"))
 }
+
+// TestWorkOfRegions checks that the work of a step with regions is the terms of their scores and
+// gradients, not matrix products.
+func TestWorkOfRegions(t *testing.T) {
+	backends, err := kernel.Available()
+	require.NoError(t, err)
+	g := skewedGraph(100, 3, 2000)
+	for _, name := range []string{"boxe", "expressive"} {
+		x := newStepShape(name, 16)
+		list, ofProducts, err := x.work(backends[0], g)
+		require.NoError(t, err)
+		require.False(t, ofProducts, name)
+		require.Len(t, list, 2, name)
+		pairs, _ := x.pairs(g)
+		require.GreaterOrEqual(t, list[0].terms, 16*pairs, name)
+		require.Equal(t, 2*list[0].terms, list[1].terms, name)
+	}
+}
