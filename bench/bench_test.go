@@ -57,7 +57,7 @@ func family(b *testing.B) {
 		if ours && (x.Quick || !testing.Short()) {
 			b.Run(rest, func(b *testing.B) {
 				ran = true
-				x.Run(b.Context(), b)
+				x.Run(b)
 			})
 		}
 	}

@@ -31,13 +31,6 @@ func (x Benchmark) Family() string {
 	return family
 }
 
-// Run runs the benchmark with b. It fails b if there is an error or ctx is cancelled.
-func (x Benchmark) Run(ctx context.Context, b *testing.B) {
-	if err := x.run(ctx, b); err != nil {
-		b.Fatal(err)
-	}
-}
-
 // families contains the functions that list the benchmarks, in the order in which the benchmarks
 // run.
 var families = []func(*suite) []Benchmark{

@@ -80,7 +80,7 @@ func Compare(
 			said.add(name, false, " has no "+unit+" in the control, so its verdict does not consider noise",
 				" have no "+unit+" in the control, so their verdicts do not consider noise")
 		}
-		j := Judge(b, h, c, minEffect)
+		j := judge(b, h, c, minEffect)
 		if all := rounds(b, h, c); j.Rounds > 0 && j.Rounds < all {
 			tail := fmt.Sprintf(": the change ignores %d of %d rounds, which not all sets have", all-j.Rounds, all)
 			said.add(name, false, tail, tail)
@@ -113,8 +113,8 @@ func IsTime(unit string) bool {
 	return bench.MoreIsBetter(unit) || of == "sec" || of == "ms"
 }
 
-// Units returns the sorted units in which base and head have results of the same benchmark.
-func Units(base, head []bench.Result) []string {
+// unitsOf returns the sorted units in which base and head have results of the same benchmark.
+func unitsOf(base, head []bench.Result) []string {
 	var list []string
 	heads := byName(head)
 	for name, results := range byName(base) {
@@ -133,13 +133,13 @@ func Units(base, head []bench.Result) []string {
 // bothReport reports whether base and head have a benchmark in common with usable values of the metric.
 func bothReport(base, head []bench.Result, metric string) bool {
 	_, unit := benchunit.Tidy(1, metric)
-	return slices.Contains(Units(base, head), unit)
+	return slices.Contains(unitsOf(base, head), unit)
 }
 
 // NothingInCommon returns the error for sets of results that have no benchmark with usable values of the
 // given metric in common. It suggests other metrics.
 func NothingInCommon(base, head []bench.Result, metric string) error {
-	units := Units(base, head)
+	units := unitsOf(base, head)
 	if len(units) == 0 {
 		return errors.New("nothing to compare: the two sets of results have no benchmark in common")
 	}
@@ -223,7 +223,7 @@ func has(results []bench.Result, unit string) bool {
 
 // points returns the measurements in the given unit, inverted if more is better, and the number of
 // unusable ones, which it ignores.
-func points(results []bench.Result, unit string) (list []Point, ignored int) {
+func points(results []bench.Result, unit string) (list []point, ignored int) {
 	for _, r := range results {
 		v, ok := r.Values[unit]
 		if !ok {
@@ -236,7 +236,7 @@ func points(results []bench.Result, unit string) (list []Point, ignored int) {
 		if bench.MoreIsBetter(unit) {
 			v = 1 / v
 		}
-		list = append(list, Point{v, r.Round()})
+		list = append(list, point{v, r.Round()})
 	}
 	return list, ignored
 }
@@ -267,5 +267,5 @@ func names(results []bench.Result) []string {
 			list = append(list, r.Name)
 		}
 	}
-	return slices.Clip(list)
+	return list
 }

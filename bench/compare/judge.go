@@ -11,7 +11,7 @@ import (
 	"golang.org/x/perf/benchmath"
 )
 
-// Verdict is the outcome of a comparison. Judge defines the values.
+// Verdict is the outcome of a comparison. judge defines the values.
 type Verdict string
 
 const (
@@ -24,10 +24,10 @@ const (
 // DefaultMinEffect is the smallest relative change in time that matters by default.
 const DefaultMinEffect = 0.02
 
-// Point is one measurement of a benchmark: a time, or another value for which less is better. Values
+// point is one measurement of a benchmark: a time, or another value for which less is better. Values
 // are finite and not negative. Points of one round were measured right after each other. Rounds are
 // numbered from 1; 0 means no round.
-type Point struct {
+type point struct {
 	Value float64
 	Round int
 }
@@ -37,7 +37,7 @@ type Judgement struct {
 	// Base and Head are medians with 95% intervals.
 	Base, Head benchmath.Summary
 	// Ratio is head over base, and Control is the second measurement of the base over the first,
-	// both with 95% intervals. Ratios may be 0 or +Inf (see Judge). Control.Confidence is 0 without a
+	// both with 95% intervals. Ratios may be 0 or +Inf (see judge). Control.Confidence is 0 without a
 	// control.
 	Ratio, Control benchmath.Summary
 	// Rounds is the number of paired rounds, or 0 if the points have no rounds.
@@ -47,7 +47,7 @@ type Judgement struct {
 	Why string
 }
 
-// Judge compares head with base. Let e = ln(1 + minEffect), let n be the noise that the control
+// judge compares head with base. Let e = ln(1 + minEffect), let n be the noise that the control
 // shows, |ln(control ratio)|, and let [lo, hi] be the 95% interval of the logarithm of the ratio.
 // The head is
 //
@@ -58,14 +58,14 @@ type Judgement struct {
 //
 // so "faster", "slower" and "same" hold for the whole interval.
 //
-// If the points have rounds, Judge divides head by base within each round, so drift between rounds
+// If the points have rounds, judge divides head by base within each round, so drift between rounds
 // cancels; base is then the geometric mean of base and control. The ratio is the median over the
 // rounds. Its interval comes from order statistics, without assumptions about the distribution.
 // Without rounds, the ratio is the quotient of the medians, and its interval follows from the 97.5%
 // intervals of both.
 //
 // A quotient is +Inf if only its denominator is 0, and 1 if both parts are 0.
-func Judge(base, head, control []Point, minEffect float64) Judgement {
+func judge(base, head, control []point, minEffect float64) Judgement {
 	j := Judgement{Base: summary(values(base), confidence), Head: summary(values(head), confidence)}
 	var noise float64
 	if len(control) > 0 {
@@ -126,7 +126,7 @@ const confidenceOfEach = 1 - (1-confidence)/2
 
 // ratio returns other over base, and the number of paired rounds, or 0 if the points have no
 // rounds. With rounds and a control, base is the geometric mean of base and control.
-func ratio(base, control, other []Point) (r benchmath.Summary, rounds int) {
+func ratio(base, control, other []point) (r benchmath.Summary, rounds int) {
 	if of := pair(base, control, other); of != nil {
 		r = summary(of, confidence)
 		if math.IsNaN(r.Center) || math.IsInf(r.Center, 0) { // benchmath cannot interpolate infinite values
@@ -156,7 +156,7 @@ func quotient(a, b float64) float64 {
 
 // pair returns the ratio of the medians for each round that all series have, or nil if a point has
 // no round.
-func pair(base, control, other []Point) []float64 {
+func pair(base, control, other []point) []float64 {
 	b, ok := byRound(base)
 	o, also := byRound(other)
 	if !ok || !also {
@@ -176,7 +176,7 @@ func pair(base, control, other []Point) []float64 {
 }
 
 // rounds returns the number of rounds that at least one series has.
-func rounds(series ...[]Point) int {
+func rounds(series ...[]point) int {
 	all := map[int]bool{}
 	for _, points := range series {
 		for _, p := range points {
@@ -188,7 +188,7 @@ func rounds(series ...[]Point) int {
 }
 
 // byRound groups points by round. ok is false if a point has no round.
-func byRound(points []Point) (rounds map[int][]float64, ok bool) {
+func byRound(points []point) (rounds map[int][]float64, ok bool) {
 	rounds = map[int][]float64{}
 	for _, p := range points {
 		if p.Round == 0 {
@@ -206,7 +206,7 @@ func summary(x []float64, confidence float64) benchmath.Summary {
 	return benchmath.AssumeNothing.Summary(sample, confidence)
 }
 
-func values(points []Point) []float64 {
+func values(points []point) []float64 {
 	x := make([]float64, len(points))
 	for i, p := range points {
 		x[i] = p.Value

@@ -39,13 +39,13 @@ func (m *machine) pass(factor float64) float64 {
 
 // rounds simulates n rounds of base, head and control. A run of head takes factor times as long as
 // a run of base.
-func (m *machine) rounds(n int, factor float64) (base, head, control []Point) {
+func (m *machine) rounds(n int, factor float64) (base, head, control []point) {
 	for r := 1; r <= n; r++ {
 		m.round()
 		for range passes {
-			base = append(base, Point{m.pass(1), r})
-			head = append(head, Point{m.pass(factor), r})
-			control = append(control, Point{m.pass(1), r})
+			base = append(base, point{m.pass(1), r})
+			head = append(head, point{m.pass(factor), r})
+			control = append(control, point{m.pass(1), r})
 		}
 	}
 	return base, head, control
@@ -57,7 +57,7 @@ func tally(m machine, trials, rounds int, factor float64) map[Verdict]float64 {
 	for i := range trials {
 		m.rng, m.level = rand.New(rand.NewPCG(uint64(i), 7)), 0
 		base, head, control := m.rounds(rounds, factor)
-		count[Judge(base, head, control, DefaultMinEffect).Verdict] += 1 / float64(trials)
+		count[judge(base, head, control, DefaultMinEffect).Verdict] += 1 / float64(trials)
 	}
 	return count
 }
@@ -92,18 +92,18 @@ func TestVerdicts(t *testing.T) {
 func TestPairingCancelsDrift(t *testing.T) {
 	m := machine{rng: rand.New(rand.NewPCG(1, 1)), drift: 0.1, noise: 0.003}
 	base, head, control := m.rounds(10, 1.05)
-	j := Judge(base, head, control, DefaultMinEffect)
+	j := judge(base, head, control, DefaultMinEffect)
 	assert.Equal(t, Slower, j.Verdict)
 	assert.Equal(t, 10, j.Rounds)
 	assert.InDelta(t, 1.05, j.Ratio.Center, 0.01)
-	apart := func(points []Point) []Point {
-		out := make([]Point, len(points))
+	apart := func(points []point) []point {
+		out := make([]point, len(points))
 		for i, p := range points {
 			out[i].Value = p.Value
 		}
 		return out
 	}
-	j = Judge(apart(base), apart(head), apart(control), DefaultMinEffect)
+	j = judge(apart(base), apart(head), apart(control), DefaultMinEffect)
 	assert.Equal(t, Inconclusive, j.Verdict)
 	assert.Zero(t, j.Rounds)
 	assert.NotEmpty(t, j.Why)
@@ -111,16 +111,16 @@ func TestPairingCancelsDrift(t *testing.T) {
 
 // TestRule checks the verdicts on points without noise.
 func TestRule(t *testing.T) {
-	points := func(values ...float64) (p []Point) {
+	points := func(values ...float64) (p []point) {
 		for i := range 10 {
-			p = append(p, Point{values[i%len(values)], i + 1})
+			p = append(p, point{values[i%len(values)], i + 1})
 		}
 		return p
 	}
 	one := points(1)
 	for _, test := range []struct {
 		name          string
-		head, control []Point
+		head, control []point
 		want          Verdict
 	}{
 		{"equal", one, one, Same},
@@ -133,13 +133,13 @@ func TestRule(t *testing.T) {
 		{"an interval that contains the effect", points(1.0, 1.04), one, Inconclusive},
 		{"no control", points(1.03), nil, Slower},
 	} {
-		j := Judge(one, test.head, test.control, DefaultMinEffect)
+		j := judge(one, test.head, test.control, DefaultMinEffect)
 		assert.Equal(t, test.want, j.Verdict, test.name)
 		assert.Equal(t, j.Verdict == Inconclusive, j.Why != "", test.name)
 	}
 	few := one[:4]
-	assert.Equal(t, Inconclusive, Judge(few, few, few, DefaultMinEffect).Verdict)
-	assert.Contains(t, Judge(few, few, few, DefaultMinEffect).Why, "too few")
+	assert.Equal(t, Inconclusive, judge(few, few, few, DefaultMinEffect).Verdict)
+	assert.Contains(t, judge(few, few, few, DefaultMinEffect).Why, "too few")
 }
 
 // TestRatioOfMedians checks that the interval of unpaired points contains the true ratio in more
@@ -149,9 +149,9 @@ func TestRatioOfMedians(t *testing.T) {
 	inside := 0
 	for i := range trials {
 		rng := rand.New(rand.NewPCG(uint64(i), 3))
-		draw := func(factor float64) (p []Point) {
+		draw := func(factor float64) (p []point) {
 			for range 12 {
-				p = append(p, Point{Value: factor * math.Exp(0.05*rng.NormFloat64())})
+				p = append(p, point{Value: factor * math.Exp(0.05*rng.NormFloat64())})
 			}
 			return p
 		}
@@ -167,9 +167,9 @@ func TestRatioOfMedians(t *testing.T) {
 // Values may be 0, as counts of allocations are, and ratios may be infinite.
 func TestZeros(t *testing.T) {
 	inf := math.Inf(1)
-	points := func(paired bool, values ...float64) (p []Point) {
+	points := func(paired bool, values ...float64) (p []point) {
 		for i := range 10 {
-			p = append(p, Point{Value: values[i%len(values)]})
+			p = append(p, point{Value: values[i%len(values)]})
 			if paired {
 				p[i].Round = i + 1
 			}
@@ -189,16 +189,16 @@ func TestZeros(t *testing.T) {
 		{[]float64{0, 1}, []float64{1, 0}, inf, 1, Inconclusive},
 		{[]float64{1, 1, 1, 1, 0}, []float64{1}, 1, 1, Inconclusive},
 	} {
-		j := Judge(points(true, test.base...), points(true, test.head...), nil, DefaultMinEffect)
+		j := judge(points(true, test.base...), points(true, test.head...), nil, DefaultMinEffect)
 		assert.Equal(t, test.paired, j.Ratio.Center, "%v", test)
 		assert.Equal(t, 10, j.Rounds, "%v", test)
 		assert.Equal(t, test.want, j.Verdict, "%v: %s", test, j.Why)
-		j = Judge(points(false, test.base...), points(false, test.head...), nil, DefaultMinEffect)
+		j = judge(points(false, test.base...), points(false, test.head...), nil, DefaultMinEffect)
 		assert.Equal(t, test.unpaired, j.Ratio.Center, "%v", test)
 		assert.Equal(t, test.want, j.Verdict, "%v: %s", test, j.Why)
 		assert.NotContains(t, j.Why, "too few")
 	}
 	zeros := points(true, 0)
-	assert.Equal(t, Slower, Judge(zeros, points(true, 7), zeros, DefaultMinEffect).Verdict)
-	assert.Equal(t, Inconclusive, Judge(zeros, zeros, points(true, 7), DefaultMinEffect).Verdict, "the control")
+	assert.Equal(t, Slower, judge(zeros, points(true, 7), zeros, DefaultMinEffect).Verdict)
+	assert.Equal(t, Inconclusive, judge(zeros, zeros, points(true, 7), DefaultMinEffect).Verdict, "the control")
 }

@@ -302,7 +302,7 @@ func TestCompareMetrics(t *testing.T) {
 	rows, _ = Compare(base, head, nil, "cpu-ns/op", DefaultMinEffect)
 	require.Len(t, rows, 1)
 	assert.Equal(t, "cpu-sec/op", rows[0].Unit)
-	assert.Equal(t, []string{"cpu-sec/op", "pct-peak", "queries/s", "sec/op"}, Units(base, head))
+	assert.Equal(t, []string{"cpu-sec/op", "pct-peak", "queries/s", "sec/op"}, unitsOf(base, head))
 
 	// A share of undecided pairs is better if it is small.
 	rows, _ = Compare(series("Screens", map[string]float64{"pct-undecided": 2}),
