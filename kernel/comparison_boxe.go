@@ -53,7 +53,7 @@ func boxScores(psi, phi []float32, query, box int) (sums [genericNR]float32) {
 		at := func(word int) float32 { return psi[(box*boxTerm+word)*genericMR+query] }
 		a, c, v, w, k := at(0), at(1), at(2), at(3), at(4)
 		for j, b := range phi[box*genericNR:][:genericNR] {
-			x := abs32(c - 1/(float32(a*b)+0.5))
+			x := fmath.Abs32(c - 1/(float32(a*b)+0.5))
 			d := max(float32(v*x), float32(w*x)-k)
 			sums[j] += float32(d * d)
 		}

@@ -38,7 +38,7 @@ var Expressive = define(spec{
 				at := func(word int) float32 { return psi[(u+word)*genericMR+query] }
 				a, s, w, k := at(0), at(1), at(2), at(3)
 				for j, v := range phi[:genericNR] {
-					z := float32(w*abs32(a-float32(s*v))) - k
+					z := float32(w*fmath.Abs32(a-float32(s*v))) - k
 					sums[j] -= float32(z * z)
 				}
 			}
@@ -52,7 +52,7 @@ var Expressive = define(spec{
 				for u := 0; u < 2*expressiveTerm; u += expressiveTerm {
 					a, s := psi[u*genericMR+query], psi[(u+1)*genericMR+query]
 					for j, v := range phi[:genericNR] {
-						if x := abs32(a - float32(s*v)); x > largest[j] {
+						if x := fmath.Abs32(a - float32(s*v)); x > largest[j] {
 							largest[j] = x
 						}
 					}

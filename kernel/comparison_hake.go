@@ -4,6 +4,7 @@ import (
 	"math"
 
 	"github.com/mquine/mquine/asm"
+	"github.com/mquine/mquine/internal/fmath"
 )
 
 // Hake is −Σ|α_i c_i + β_i s_i| − √Σ(a_i − b_i m_i)², where ψ consists of (α_i, β_i, a_i, b_i) and φ of
@@ -24,7 +25,7 @@ var Hake = define(spec{
 		for t := 0; len(phi) > 0; t, phi = t+hakePsi, phi[hakePhi*genericNR:] {
 			alpha, beta := psi[t*genericMR+query], psi[(t+1)*genericMR+query]
 			for j := range sums {
-				sums[j] -= abs32(float32(alpha*phi[j]) + float32(beta*phi[genericNR+j]))
+				sums[j] -= fmath.Abs32(float32(alpha*phi[j]) + float32(beta*phi[genericNR+j]))
 			}
 		}
 		return sums

@@ -4,6 +4,7 @@ import (
 	"math"
 
 	"github.com/mquine/mquine/asm"
+	"github.com/mquine/mquine/internal/fmath"
 )
 
 // L1 is −Σ|ψ_i − φ_i|.
@@ -19,7 +20,7 @@ var L1 = define(spec{
 		for t := 0; len(phi) > 0; t, phi = t+1, phi[genericNR:] {
 			w := psi[t*genericMR+query]
 			for j, v := range phi[:genericNR] {
-				sums[j] -= abs32(w - v)
+				sums[j] -= fmath.Abs32(w - v)
 			}
 		}
 		return sums

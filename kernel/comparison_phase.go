@@ -4,6 +4,7 @@ import (
 	"math"
 
 	"github.com/mquine/mquine/asm"
+	"github.com/mquine/mquine/internal/fmath"
 )
 
 // Phase is −Σ|ψ_2i φ_2i + ψ_2i+1 φ_2i+1|.
@@ -19,7 +20,7 @@ var Phase = define(spec{
 		for t := 0; len(phi) > 0; t, phi = t+2, phi[2*genericNR:] {
 			w0, w1 := psi[t*genericMR+query], psi[(t+1)*genericMR+query]
 			for j := range sums {
-				sums[j] -= abs32(float32(w0*phi[j]) + float32(w1*phi[genericNR+j]))
+				sums[j] -= fmath.Abs32(float32(w0*phi[j]) + float32(w1*phi[genericNR+j]))
 			}
 		}
 		return sums

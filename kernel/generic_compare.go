@@ -1,7 +1,6 @@
 package kernel
 
 import (
-	"math"
 	"math/bits"
 	"unsafe"
 
@@ -76,8 +75,6 @@ func panelOfSums(c *spec) panelFunc {
 		return countGeneric(a, genericMR, genericNR, out)
 	}
 }
-
-func abs32(x float32) float32 { return math.Float32frombits(math.Float32bits(x) &^ (1 << 31)) }
 
 // markGeneric makes a strip inactive if all its scores are below the ExitBelow of their queries.
 func markGeneric(a *asm.PanelArgs, nr int, scores []float32) {

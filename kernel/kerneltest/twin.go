@@ -11,17 +11,14 @@ import (
 // than twice the bits of float32.
 func Sqrt32(x float32) float32 { return float32(math.Sqrt(float64(x))) }
 
-// Abs32 returns |x|. It even clears the sign of NaN.
-func Abs32(x float32) float32 { return math.Float32frombits(math.Float32bits(x) &^ (1 << 31)) }
-
 // twinUpdate adds the term of one group of coordinates to a score, with the operations of the
 // assembly.
 func twinUpdate(c kernel.Comparison, score float32, q, e []float32) float32 {
 	switch c {
 	case kernel.L1:
-		return score - Abs32(q[0]-e[0])
+		return score - fmath.Abs32(q[0]-e[0])
 	case kernel.Phase:
-		return score - Abs32(fmath.FMA32(q[1], e[1], float32(q[0]*e[0])))
+		return score - fmath.Abs32(fmath.FMA32(q[1], e[1], float32(q[0]*e[0])))
 	case kernel.Dot:
 		return fmath.FMA32(q[0], e[0], score)
 	}
@@ -72,7 +69,7 @@ func twinHake(q, e []float32) float32 {
 		var phases, moduli float32
 		for t := from; t < min(from+chunk, len(q)/4); t++ {
 			x, y := q[4*t:], e[3*t:]
-			phases -= Abs32(fmath.FMA32(x[1], y[1], float32(x[0]*y[0])))
+			phases -= fmath.Abs32(fmath.FMA32(x[1], y[1], float32(x[0]*y[0])))
 			v := fmath.FMA32(-x[3], y[2], x[2])
 			moduli = fmath.FMA32(v, v, moduli)
 		}
@@ -91,7 +88,7 @@ func twinExpressive(q, e []float32) float32 {
 		var chain float32
 		for t := from; t < min(from+kernel.Chunk, len(e)); t++ {
 			for p := q[12*t:][:12]; len(p) > 0; p = p[6:] {
-				x := Abs32(fmath.FMA32(-p[1], e[t], p[0]))
+				x := fmath.Abs32(fmath.FMA32(-p[1], e[t], p[0]))
 				if x > largest {
 					largest = x
 				}
@@ -119,7 +116,7 @@ func twinBoxE(q, e []float32) float32 {
 		var chains [2]float32
 		for t := from; t < min(from+2*chunk, len(e)); t++ {
 			p := q[5*t:][:5]
-			x := Abs32(p[1] - 1/fmath.FMA32(p[0], e[t], 0.5))
+			x := fmath.Abs32(p[1] - 1/fmath.FMA32(p[0], e[t], 0.5))
 			d := max(float32(p[2]*x), fmath.FMA32(p[3], x, -p[4]))
 			chains[t%2] = fmath.FMA32(d, d, chains[t%2])
 		}

@@ -23,7 +23,7 @@ func twinRowScore(kind DistanceKind, q, e []float32) float32 {
 		lane := &lanes[u/unit%32]
 		switch kind {
 		case DistanceL1:
-			*lane -= kerneltest.Abs32(q[u] - e[u])
+			*lane -= fmath.Abs32(q[u] - e[u])
 		case DistanceL2:
 			*lane = fmath.FMA32(q[u]-e[u], q[u]-e[u], *lane)
 		case DistanceGroupNorm:
@@ -32,7 +32,7 @@ func twinRowScore(kind DistanceKind, q, e []float32) float32 {
 			y, p := twinInverse(square)
 			*lane = fmath.FMA32(-float32(square*y), p, *lane)
 		case DistancePhase:
-			*lane -= kerneltest.Abs32(fmath.FMA32(q[u+1], e[u+1], float32(q[u]*e[u])))
+			*lane -= fmath.Abs32(fmath.FMA32(q[u+1], e[u+1], float32(q[u]*e[u])))
 		case DistanceProductNorm:
 			v := fmath.FMA32(q[u+1], e[u+1], float32(q[u]*e[u]))
 			*lane = fmath.FMA32(v, v, *lane)

@@ -68,11 +68,11 @@ func twinDistance(kind DistanceKind, q, e []float32) float32 {
 	sum := twinChains(len(q), kind.Group(), func(sum float32, u int) float32 {
 		switch kind {
 		case DistanceL1:
-			return sum - kerneltest.Abs32(q[u]-e[u])
+			return sum - fmath.Abs32(q[u]-e[u])
 		case DistanceL2:
 			return fmath.FMA32(q[u]-e[u], q[u]-e[u], sum)
 		case DistancePhase:
-			return sum - kerneltest.Abs32(fmath.FMA32(q[u+1], e[u+1], float32(q[u]*e[u])))
+			return sum - fmath.Abs32(fmath.FMA32(q[u+1], e[u+1], float32(q[u]*e[u])))
 		case DistanceProductNorm:
 			v := fmath.FMA32(q[u+1], e[u+1], float32(q[u]*e[u]))
 			return fmath.FMA32(v, v, sum)

@@ -79,7 +79,7 @@ type scoreChain func(q, e []float32, stride, next int) float32
 
 func l1Chain(q, e []float32, stride, _ int) (sum float32) {
 	for t := 0; t < len(q); t += stride {
-		sum -= abs32(q[t] - e[t])
+		sum -= fmath.Abs32(q[t] - e[t])
 	}
 	return sum
 }
@@ -103,7 +103,7 @@ func normChain(q, e []float32, stride, next int) (sum float32) {
 
 func phaseChain(q, e []float32, stride, next int) (sum float32) {
 	for t := 0; t < len(q); t += stride {
-		sum -= abs32(fmath.FMA32(q[t+next], e[t+next], float32(q[t]*e[t])))
+		sum -= fmath.Abs32(fmath.FMA32(q[t+next], e[t+next], float32(q[t]*e[t])))
 	}
 	return sum
 }

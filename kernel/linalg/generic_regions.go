@@ -3,6 +3,8 @@ package linalg
 import (
 	"math"
 	"unsafe"
+
+	"github.com/mquine/mquine/internal/fmath"
 )
 
 var regionsGeneric = [numRegions]regionKernels{
@@ -100,7 +102,7 @@ func boxScoresGeneric(
 			a, c, b := vectorOf(words, n, wordFactor, u), vectorOf(words, n, wordOffset, u), lanesAt(phi, u)
 			inverse, v, kappa := slopesOf(words, n, u)
 			for l := range sum {
-				x := abs32(c[l] - 1/(float32(a[l]*b[l])+0.5))
+				x := fmath.Abs32(c[l] - 1/(float32(a[l]*b[l])+0.5))
 				inside, outside := float32(x*inverse[l]), float32(x*v[l])-kappa[l]
 				d := choose(whenever(inside > outside), inside, outside)
 				sum[l] += float32(d * d)
@@ -125,7 +127,7 @@ func parallelogramScoresGeneric(
 			_, v, kappa := slopesOf(words, n, u)
 			half := vectorOf(words, n, wordHalf, u)
 			for l := range sum {
-				x := abs32(a[l] - float32(s[l]*b[l]))
+				x := fmath.Abs32(a[l] - float32(s[l]*b[l]))
 				d := float32(x*v[l]) - kappa[l]
 				sum[l] += float32(d * d)
 				y := x - half[l]
@@ -148,7 +150,7 @@ func insideSum(words, phi []float32) float32 {
 		s, a, b := vectorOf(words, n, wordFactor, u), vectorOf(words, n, wordOffset, u), lanesAt(phi, u)
 		inverse := vectorOf(words, n, wordInverse, u)
 		for l := range sum {
-			d := float32(abs32(a[l]-float32(s[l]*b[l])) * inverse[l])
+			d := float32(fmath.Abs32(a[l]-float32(s[l]*b[l])) * inverse[l])
 			sum[l] += float32(d * d)
 		}
 	}
@@ -170,7 +172,7 @@ func boxPsiGeneric(
 			for l := range b {
 				r := 1 / (float32(a[l]*b[l]) + 0.5)
 				y := c[l] - r
-				x := abs32(y)
+				x := fmath.Abs32(y)
 				inside, outside := float32(x*inverse[l]), float32(x*v[l])-kappa[l]
 				mask := whenever(inside > outside)
 				d := float32(g * choose(mask, inside, outside))
@@ -194,7 +196,7 @@ func boxPhiGeneric(dx, x *float32, n int, table *float32, stride int, weights *f
 			for l := range b {
 				r := 1 / (float32(a[l]*b[l]) + 0.5)
 				y := c[l] - r
-				x := abs32(y)
+				x := fmath.Abs32(y)
 				inside, outside := float32(x*inverse[l]), float32(x*v[l])-kappa[l]
 				mask := whenever(inside > outside)
 				d := float32(g * choose(mask, inside, outside))
@@ -219,7 +221,7 @@ func parallelogramPsiGeneric(
 			b, g, mask := lanesAt(rowAt(table, stride, row, n), u), gs[i], uint32(masks[i])
 			for l := range b {
 				y := a[l] - float32(s[l]*b[l])
-				x := abs32(y)
+				x := fmath.Abs32(y)
 				slope := choose(mask, inverse[l], v[l])
 				d := float32(g * (float32(x*slope) - choose(mask, 0, kappa[l])))
 				e := signed(float32(d*slope), y)
@@ -244,7 +246,7 @@ func parallelogramPhiGeneric(
 			for l := range b {
 				y := a[l] - float32(s[l]*b[l])
 				slope := choose(mask, inverse[l], v[l])
-				d := float32(g * (float32(abs32(y)*slope) - choose(mask, 0, kappa[l])))
+				d := float32(g * (float32(fmath.Abs32(y)*slope) - choose(mask, 0, kappa[l])))
 				dB[l] -= float32(signed(float32(d*slope), y) * s[l])
 			}
 		}

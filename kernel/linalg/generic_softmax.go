@@ -3,6 +3,8 @@ package linalg
 import (
 	"math"
 	"unsafe"
+
+	"github.com/mquine/mquine/internal/fmath"
 )
 
 var softmaxGeneric = softmaxKernels{maximum: maximumGeneric, exp: expGeneric, logistic: logisticGeneric}
@@ -85,7 +87,7 @@ func logisticGeneric(x, w *float32, n int, shift, target float32, lanes *[sumLan
 	xs, ws := unsafe.Slice(x, n), unsafe.Slice(w, n)
 	for i, v := range xs {
 		z := v + shift
-		e := exp32(-abs32(z))
+		e := exp32(-fmath.Abs32(z))
 		u := 1 + e
 		numerator := e
 		if z >= 0 {
@@ -104,5 +106,3 @@ func logisticGeneric(x, w *float32, n int, shift, target float32, lanes *[sumLan
 		xs[i] = float32(ws[i] * (numerator/u - target))
 	}
 }
-
-func abs32(x float32) float32 { return math.Float32frombits(math.Float32bits(x) &^ (1 << 31)) }

@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	"github.com/mquine/mquine/internal/fmath"
 	"github.com/mquine/mquine/kernel/kerneltest"
 	"github.com/stretchr/testify/require"
 )
@@ -43,7 +44,7 @@ func twinPoints(region Region, k int, psi, phi []float32) (points []twinPoint) {
 			t.factor = q
 			t.y = p - float32(q*b)
 		}
-		x, half, square := kerneltest.Abs32(t.y), float32(w*0.5), float32(t.inverse*t.inverse)
+		x, half, square := fmath.Abs32(t.y), float32(w*0.5), float32(t.inverse*t.inverse)
 		t.near, t.far = float32(x*t.inverse), float32(x*t.v)-float32(half*(t.v-t.inverse))
 		t.slopeNear = float32(x * -square)
 		t.slopeFar = x - (float32(0.5*(t.v-t.inverse)) + float32(half*(1+square)))

@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/mquine/mquine/internal/fmath"
 	"github.com/mquine/mquine/kernel"
 	"github.com/mquine/mquine/kernel/kerneltest"
 )
@@ -49,7 +50,7 @@ func TestRows(t *testing.T) {
 			w, m, g := randomRow(t, rng, n), randomRow(t, rng, n), randomRow(t, rng, n)
 			v := randomRow(t, rng, n)
 			for i := range v {
-				v[i] = kerneltest.Abs32(v[i])
+				v[i] = fmath.Abs32(v[i])
 			}
 			want, got := clone(t, w), clone(t, w)
 			for i := range want {
