@@ -56,6 +56,52 @@ func TestGPUKernelsSpillNothing(t *testing.T) {
 	}
 }
 
+// measuring holds the functions of the driver that only these tests call.
+var measuring = sync.OnceValues(func() (f struct {
+	EventElapsed  func(ms *float32, from, to uintptr) result            `cuda:"cuEventElapsedTime"`
+	FuncAttribute func(value *int32, attribute int32, f uintptr) result `cuda:"cuFuncGetAttribute"`
+}, err error) {
+	l, err := open()
+	if err == nil {
+		err = load(l.path, &f)
+	}
+	return f, err
+})
+
+// usage returns the number of registers per thread, the bytes of local memory (spills) per thread,
+// and the bytes of static shared memory per thread block.
+func (k *function) usage() (registers, local, static int, err error) {
+	f, err := measuring()
+	if err != nil {
+		return 0, 0, 0, err
+	}
+	// These are values of CUfunction_attribute.
+	const funcRegisters, funcLocal, funcSharedStatic = 4, 3, 1
+	var v [3]int32
+	err = k.device.do(func() error {
+		for i, a := range [...]int32{funcRegisters, funcLocal, funcSharedStatic} {
+			if r := f.FuncAttribute(&v[i], a, k.handle); r != success {
+				return k.device.failed("cuFuncGetAttribute("+k.name+")", r)
+			}
+		}
+		return nil
+	})
+	return int(v[0]), int(v[1]), int(v[2]), err
+}
+
+// since returns the device time from one event to another. Both must have passed.
+func (e *Event) since(from *Event) (time.Duration, error) {
+	f, err := measuring()
+	if err != nil {
+		return 0, err
+	}
+	var ms float32
+	err = e.device.do(func() error {
+		return e.device.check("cuEventElapsedTime", f.EventElapsed(&ms, from.handle, e.handle))
+	})
+	return time.Duration(float64(ms) * float64(time.Millisecond)), err
+}
+
 // peakArguments is the argument of the kernels in peak.cu.
 type peakArguments struct {
 	memory Pointer

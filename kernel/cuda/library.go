@@ -64,19 +64,17 @@ type library struct {
 	StreamCreate  func(s *uintptr, flags uint32) result `cuda:"cuStreamCreate"`
 	StreamDestroy func(s uintptr) result                `cuda:"cuStreamDestroy_v2"`
 
-	EventCreate  func(event *uintptr, flags uint32) result  `cuda:"cuEventCreate"`
-	EventDestroy func(event uintptr) result                 `cuda:"cuEventDestroy_v2"`
-	EventRecord  func(event, s uintptr) result              `cuda:"cuEventRecord"`
-	EventQuery   func(event uintptr) result                 `cuda:"cuEventQuery"`
-	EventElapsed func(ms *float32, from, to uintptr) result `cuda:"cuEventElapsedTime"`
+	EventCreate  func(event *uintptr, flags uint32) result `cuda:"cuEventCreate"`
+	EventDestroy func(event uintptr) result                `cuda:"cuEventDestroy_v2"`
+	EventRecord  func(event, s uintptr) result             `cuda:"cuEventRecord"`
+	EventQuery   func(event uintptr) result                `cuda:"cuEventQuery"`
 
 	ModuleLoad func(
 		m *uintptr, image *byte, n uint32, keys *int32, values *uintptr,
 	) result `cuda:"cuModuleLoadDataEx"`
 	ModuleFunction func(f *uintptr, m uintptr, name *byte) result `cuda:"cuModuleGetFunction"`
 
-	FuncAttribute    func(value *int32, attribute int32, f uintptr) result `cuda:"cuFuncGetAttribute"`
-	FuncSetAttribute func(f uintptr, attribute, value int32) result        `cuda:"cuFuncSetAttribute"`
+	FuncSetAttribute func(f uintptr, attribute, value int32) result `cuda:"cuFuncSetAttribute"`
 
 	LaunchKernel func(
 		f uintptr, gx, gy, gz, bx, by, bz, shared uint32, s uintptr, params, extra *unsafe.Pointer,

@@ -64,13 +64,8 @@ type function struct {
 	threads, shared int
 }
 
-// These are values of CUfunction_attribute.
-const (
-	funcSharedStatic = 1
-	funcRegisters    = 4
-	funcLocal        = 3
-	funcMaxDynamic   = 8
-)
+// funcMaxDynamic is a value of CUfunction_attribute.
+const funcMaxDynamic = 8
 
 // function returns the kernel with the given name. The kernel runs in thread blocks with the given
 // number of threads and the given number of bytes of dynamic shared memory.
@@ -96,21 +91,6 @@ func (m *module) function(name string, threads, shared int) (*function, error) {
 		return nil, err
 	}
 	return k, nil
-}
-
-// usage returns the number of registers per thread, the bytes of local memory (spills) per thread,
-// and the bytes of static shared memory per thread block.
-func (k *function) usage() (registers, local, static int, err error) {
-	var v [3]int32
-	err = k.device.do(func() error {
-		for i, a := range [...]int32{funcRegisters, funcLocal, funcSharedStatic} {
-			if r := k.device.lib.FuncAttribute(&v[i], a, k.handle); r != success {
-				return k.device.failed("cuFuncGetAttribute("+k.name+")", r)
-			}
-		}
-		return nil
-	})
-	return int(v[0]), int(v[1]), int(v[2]), err
 }
 
 // launch runs the kernel on a grid of x × y thread blocks. args is the kernel's argument.

@@ -124,12 +124,3 @@ func (e *Event) Wait(ctx context.Context) error {
 		pause = min(2*pause, 200*time.Microsecond)
 	}
 }
-
-// since returns the device time from one event to another. Both must have passed.
-func (e *Event) since(from *Event) (time.Duration, error) {
-	var ms float32
-	err := e.device.do(func() error {
-		return e.device.check("cuEventElapsedTime", e.device.lib.EventElapsed(&ms, from.handle, e.handle))
-	})
-	return time.Duration(float64(ms) * float64(time.Millisecond)), err
-}

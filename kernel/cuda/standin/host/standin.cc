@@ -561,7 +561,6 @@ API cuEventQuery(Event* e) {
 	if (e->asked++ == 0) return NotReady;
 	return drain(e->stream, e);
 }
-API cuEventElapsedTime(float* ms, Event*, Event*) { LOCKED; *ms = 1; return Success; }
 
 API cuModuleLoadDataEx(Module** m, const char* image, unsigned n, int* keys, void** values) {
 	LOCKED;
@@ -581,10 +580,6 @@ API cuModuleGetFunction(Function** f, Module* m, const char* name) {
 	Function*& known = m->functions[name];
 	if (!known) known = new Function{name, &it->second, static_shared(m->text, entry)};
 	*f = known;
-	return Success;
-}
-API cuFuncGetAttribute(int* v, int attribute, Function* f) {
-	*v = attribute == 1 ? f->static_shared : 0;
 	return Success;
 }
 API cuFuncSetAttribute(Function* f, int attribute, int v) {
