@@ -7,11 +7,11 @@ import (
 	"encoding/hex"
 )
 
-// SHA256 returns the SHA-256 digest of all triples, in hexadecimal digits, including the triples that Restrict
-// left out. It hashes the labels in
+// SHA256 returns the SHA-256 digest of all triples, in hexadecimal digits. It hashes the labels in
 // lines head<TAB>relation<TAB>tail: the triples of train, then of valid and of test. The digest
 // depends neither on identifiers nor on compression. For plain text files with LF line ends, the
-// command "cat train.txt valid.txt test.txt | sha256sum" prints the same digest.
+// command "cat train.txt valid.txt test.txt | sha256sum" prints the same digest. After Restrict, it
+// is the digest of the whole data set, not of the remaining triples.
 func (g *Graph) SHA256(ctx context.Context) (string, error) {
 	if g.whole != nil {
 		return g.whole.SHA256(ctx)

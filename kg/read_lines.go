@@ -29,6 +29,8 @@ type lines struct {
 	// longest is the length in bytes of the longest line, at least maxLine.
 	longest int
 	long    []byte // a line that is longer than maxLine
+	// unnamed says that path is not the name of a file.
+	unnamed bool
 	// advance is called occasionally, with the number of lines since the previous call.
 	advance func(lines int64)
 }
@@ -58,9 +60,12 @@ func ReadRecords(ctx context.Context, path string, read func(n int, line string)
 	return newOpening().readFile(ctx, path, func(l *lines) error { return l.records(read) })
 }
 
-// ParseRecords is like ReadRecords, but reads uncompressed text. Errors call the text by the given name.
+// ParseRecords is like ReadRecords, but reads uncompressed text. Errors call the text by the given name, which
+// need not be the name of a file.
 func ParseRecords(ctx context.Context, name string, text io.Reader, read func(n int, line string) error) error {
-	return newLines(ctx, name, text).records(read)
+	l := newLines(ctx, name, text)
+	l.unnamed = true
+	return l.records(read)
 }
 
 // records passes the number and the text of each line to the function read, as ReadRecords does.
@@ -174,7 +179,11 @@ func (l *lines) checkCompression(first []byte) error {
 	for _, form := range []struct{ start, name, extension string }{
 		{"\x1f\x8b", "gzip", ".gz"}, {"\x28\xb5\x2f\xfd", "Zstandard", ".zst"},
 	} {
-		if bytes.HasPrefix(first, []byte(form.start)) && !compressed.Is(l.path) {
+		switch {
+		case !bytes.HasPrefix(first, []byte(form.start)) || compressed.Is(l.path):
+		case l.unnamed:
+			return fmt.Errorf("%s is compressed with %s: decompress it first", l.path, form.name)
+		default:
 			return fmt.Errorf("%s is compressed with %s, but its name does not end with %s: rename it",
 				l.path, form.name, form.extension)
 		}

@@ -56,7 +56,7 @@ func TestEmptySides(t *testing.T) {
 	assert.Len(t, got.Ranks, 2*len(g.Splits[kg.Test]))
 }
 
-// TestUnusedOptions checks that options that a function does not use have no effect, even if Run would
+// TestUnusedOptions checks that candidates have no effect on functions that do not use them, even if Run would
 // refuse them.
 func TestUnusedOptions(t *testing.T) {
 	g := ranktest.Graph(rand.New(rand.NewPCG(44, 5)), 20, 2, 60, 10, 10)

@@ -98,7 +98,7 @@ func (o Options) withDefaults() (Options, error) {
 	return o, err
 }
 
-// withoutCandidates is withDefaults for work that does not rank entities. It keeps only the backend,
+// withoutCandidates is withDefaults for work whose candidates are not options. It keeps only the backend,
 // the threads and the progress, because a job with candidates that do not suit the model panics.
 func (o Options) withoutCandidates() (Options, error) {
 	o, err := o.withDefaults()

@@ -217,7 +217,7 @@ func (c *comparison) run(ctx context.Context, log io.Writer) (*metrics.Compariso
 			next.graph = nil // frees its memory
 		}
 	}
-	c.graph, c.whole, c.indexed, c.index = nil, nil, nil, nil // frees their memory
+	c.graph, c.whole, c.indexed, c.index = nil, nil, nil, nil // frees what the report does not need
 	first := competitors[0]
 	meter := newMeter(log)
 	defer meter.clear()

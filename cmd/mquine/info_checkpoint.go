@@ -24,9 +24,11 @@ import (
 // checkpointInfo is the JSON result of `mquine info CKPT`.
 type checkpointInfo struct {
 	Schema string `json:"schema"`
-	// Tool names the tool that wrote the checkpoint, and Protocol is the tool's protocol of
-	// evaluation. Both are empty for mquine's own checkpoints.
+	// Tool names the tool that wrote the checkpoint, and Origin the tool from which the parameters were
+	// imported. Protocol is the protocol of evaluation of the other tool. All three are empty for
+	// checkpoints that mquine trained.
 	Tool     string `json:"tool,omitempty"`
+	Origin   string `json:"imported_from,omitempty"`
 	Protocol string `json:"protocol,omitempty"`
 	evaluated
 	// Problem says why the checkpoint cannot be evaluated, or is empty.
@@ -78,8 +80,8 @@ func describeCheckpoint(ctx context.Context, log io.Writer, path, vocabulary str
 	if err := c.Verify(ctx); err != nil {
 		return nil, err
 	}
-	if f := formats.Lookup(c.Tool()); f != nil { // also for an imported checkpoint
-		info.Tool, info.Protocol = f.Tool, f.Protocol
+	if f := formats.Lookup(c.Tool()); f != nil && f.Name != c.Format && f.Protocol != "" {
+		info.Origin, info.Protocol = f.Tool, f.Protocol // not for an export of mquine, which has no protocol
 	}
 	config := c.Model.Config()
 	info.evaluated = evaluated{
@@ -103,13 +105,13 @@ func (c *checkpointInfo) summary() (pairs [][2]string) {
 	}
 	add("file", "%s, %s", c.Path, humanize.IBytes(uint64(c.Bytes)))
 	add("sha256", "%s", c.SHA256)
-	switch {
-	case c.Tool == "":
+	if c.Tool == "" {
 		add("format", "%s", c.Format)
-	case formats.Lookup(c.Format) == nil:
-		add("format", "%s, imported from a checkpoint of %s", c.Format, c.Tool)
-	default:
+	} else {
 		add("written by", "%s", c.Tool)
+	}
+	if c.Origin != "" {
+		add("imported from", "%s", c.Origin)
 	}
 	if c.Model != "" {
 		with := ""

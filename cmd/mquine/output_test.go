@@ -196,6 +196,9 @@ func TestCompressedFiles(t *testing.T) {
 		require.NoError(t, os.WriteFile(cut, file.Bytes()[:file.Len()-12], 0o644))
 		mquine(t, append(args, cut)...).requireSentence(t, exitFailed,
 			"cannot read any further (unexpected EOF): the file may be damaged or truncated")
+		o := mquineReading(t, string(must1(os.ReadFile(path))), append(args, "-")...)
+		o.requireSentence(t, exitFailed, "standard input is compressed with ")
+		assert.Contains(t, o.stderr, ": decompress it first")
 		require.NoError(t, os.Rename(path, w.path("unnamed.tsv")))
 		mquine(t, append(args, w.path("unnamed.tsv"))...).requireSentence(t, exitFailed, "is compressed with ")
 		require.NoError(t, os.WriteFile(w.path("plain.gz"), []byte(line), 0o644))

@@ -93,9 +93,32 @@ func TestOtherScores(t *testing.T) {
 	assert.NotContains(t, eval(filepath.Join(fixtures, "dglke-distmult-umls"), "dglke", "table"), "other scores")
 
 	o := succeed(t, "info", imported)
-	assert.Contains(t, o.stdout, "mquine/1, imported from a checkpoint of DGL-KE")
+	assert.Contains(t, o.stdout, "format         mquine/1\nimported from  DGL-KE")
 	assert.Contains(t, o.stdout, "--protocol dglke: ")
 	assert.Contains(t, o.stdout, "note: DGL-KE compares the score")
+
+	// An export and its import keep the tool, the checksum of its files and the notes.
+	exported, again := filepath.Join(dir, "exported"), filepath.Join(dir, "again")
+	succeed(t, "export", imported, "--to", "npy", exported)
+	succeed(t, "import", exported, again)
+	describe := func(path string) (info checkpointInfo) {
+		require.NoError(t, json.Unmarshal([]byte(succeed(t, "info", path, "--json", "-").stdout), &info))
+		return info
+	}
+	first, second := describe(imported), describe(again)
+	assert.Equal(t, first.Origin, second.Origin)
+	assert.Equal(t, first.Notes, second.Notes)
+	assert.Equal(t, first.Metadata["imported_sha256"], second.Metadata["imported_sha256"])
+	assert.NotEqual(t, first.Origin, describe(exported).Tool)
+	assert.Empty(t, describe(original).Origin)
+
+	// A checkpoint of mquine has no other tool, even if it was exported and imported.
+	own, ownExport, ownAgain := filepath.Join(dir, "own"), filepath.Join(dir, "own-npy"), filepath.Join(dir, "own-2")
+	succeed(t, "init", "--model", "complex", "--dim", "2", "--data", "umls", "--out", own)
+	succeed(t, "export", own, "--to", "npy", ownExport)
+	succeed(t, "import", ownExport, ownAgain)
+	assert.Empty(t, describe(ownAgain).Origin)
+	assert.Empty(t, describe(ownAgain).Protocol)
 }
 
 // A caption gives the numbers of a tolerance. A comparison of ranks under it says if its tie rule is another.

@@ -41,7 +41,7 @@ func (m *Method) UnmarshalText(name []byte) (err error) {
 type Calibration struct {
 	Method Method `json:"method"`
 	// Logistic belongs to Platt, for which nil means zeros: JSON of earlier versions omits a parameter
-	// that is 0.
+	// that is 0. Its fields can be read only if it is not nil.
 	*Logistic
 	// Knots belong to Isotonic. Their scores increase.
 	Knots []Knot `json:"knots,omitempty"`
@@ -107,6 +107,9 @@ func (c *Calibration) Probability(score float64) float64 {
 func (c *Calibration) Constant() bool {
 	if c.Method == Platt {
 		return c.curve().Slope == 0
+	}
+	if len(c.Knots) == 0 {
+		return true
 	}
 	return c.Knots[0].Probability == c.Knots[len(c.Knots)-1].Probability
 }

@@ -42,14 +42,18 @@ func (c *Checkpoint) Save(ctx context.Context, dir string, metadata map[string]s
 }
 
 // Import writes c, a checkpoint of another tool, to the folder dir in the format mquine/1, as Save does.
-// The metadata names the tool, the checksum of its files and what Notes says, so that the copy keeps them.
+// The metadata names the tool, the checksum of its files and what Notes says, so that the copy keeps them. If
+// c is an export of an imported checkpoint, the tool and the checksum are still of the first import.
 func (c *Checkpoint) Import(ctx context.Context, dir string) error {
-	sum, err := c.SHA256(ctx)
-	if err != nil {
-		return err
-	}
 	metadata := maps.Clone(c.Metadata)
-	metadata[datasetKey], metadata[importedFromKey], metadata[importedSHA256Key] = c.Dataset, c.Tool(), sum
+	metadata[datasetKey] = c.Dataset
+	if _, again := metadata[importedFromKey]; !again {
+		sum, err := c.SHA256(ctx)
+		if err != nil {
+			return err
+		}
+		metadata[importedFromKey], metadata[importedSHA256Key] = c.Format, sum
+	}
 	if c.Notes != nil {
 		metadata[importedNotesKey] = strings.Join(c.Notes, "\n")
 	}
