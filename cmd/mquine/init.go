@@ -159,9 +159,10 @@ func (i *initialisation) rank(
 		return err
 	}
 	result := metrics.Measure(ranking.Ranks, rank.BothSides, rank.All, rank.Realistic, nil)
-	_, err = fmt.Fprintf(out, `median rank  %s of %s candidates (test split, both sides, filter all, realistic ties)
-undecided    %s (%s queries)
-`, strconv.FormatFloat(float64(result.Median), 'f', -1, 64), text.Comma(m.Config().Entities),
-		undecidedPairs(ranking.Stats), text.Comma(ranking.Stats.Queries))
+	_, err = fmt.Fprintln(out, text.Pairs([][2]string{
+		{"median rank", fmt.Sprintf("%s of %s candidates (test split, both sides, filter all, realistic ties)",
+			strconv.FormatFloat(float64(result.Median), 'f', -1, 64), text.Comma(m.Config().Entities))},
+		{"undecided", fmt.Sprintf("%s (%s queries)", undecidedPairs(ranking.Stats), text.Comma(ranking.Stats.Queries))},
+	}))
 	return unprinted(err)
 }

@@ -33,7 +33,7 @@ func TestInit(t *testing.T) {
 					assert.Empty(t, o.stdout)
 				} else {
 					assert.Regexp(t,
-						`median rank +[\d.]+ of 60 candidates `+
+						`median rank\s+[\d.]+ of 60 candidates `+
 							`\(test split, both sides, filter all, realistic ties\)`, o.stdout)
 					assert.Regexp(t,
 						`undecided +(1 pair|(0|[2-9]|\d\d+) pairs) after (float32|int8|int16), `+
