@@ -128,7 +128,7 @@ func screenNamed(t *testing.T, name string) rank.Screen {
 			return s
 		}
 	}
-	t.Fatalf("there is no screen %s", name)
+	t.Fatalf("no screen is named %s", name)
 	panic("unreachable")
 }
 
