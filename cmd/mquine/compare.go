@@ -133,9 +133,7 @@ into a spreadsheet as text. json prints what --json writes: everything. With
 	addData(cmd, &c.data)
 	addSkipUnknown(cmd, &c.skip)
 	addChoice(cmd, &c.filter, "filter", "rank under this filter: none, train or all", rank.None, rank.Train, rank.All)
-	// Permutation tests for each entity would take too long.
-	keys := slices.DeleteFunc(metrics.KeyNames(), func(key string) bool { return key == "entity" })
-	c.setup.add(cmd, keys, rank.RelationSide)
+	c.setup.add(cmd)
 	flags.Var(natural{&c.changed}, "changed", "list the N queries that changed most; 0 leaves out the list")
 	inGroup(cmd, protocolFlags, "filter")
 	inGroup(cmd, outputFlags, "changed")

@@ -102,7 +102,7 @@ func TestCompare(t *testing.T) {
 	other := w.another(t)
 	base, changed := ranksOf(t, w, w.model), ranksOf(t, w, other)
 	require.Len(t, base, 80)
-	o := succeed(t, "compare", w.model, other, "--data", w.data, "--by", "category,z-case,degree", "--json",
+	o := succeed(t, "compare", w.model, other, "--data", w.data, "--by", "entity,category,z-case,degree", "--json",
 		w.path("c.json"), "--changed", "7")
 	assert.Contains(t, o.stdout, "families test: filter all, realistic ties, CI by query\n")
 	assert.Contains(t, o.stdout, "other against checkpoint by z-case: side both, convention paper, MRR\n")
@@ -156,7 +156,7 @@ func TestCompare(t *testing.T) {
 			assert.Nil(t, g.Metrics[0].P)
 		}
 	}
-	assert.Equal(t, map[string]int{"category": 80, "z-case": 80, "degree": 80}, sizes)
+	assert.Equal(t, map[string]int{"entity": 80, "category": 80, "z-case": 80, "degree": 80}, sizes)
 
 	require.Len(t, c.Changed, 7)
 	last := math.Inf(1)

@@ -8,7 +8,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/mquine/mquine/internal/text"
-	"github.com/mquine/mquine/metrics"
 	"github.com/mquine/mquine/rank"
 )
 
@@ -152,7 +151,7 @@ the table to standard error.
 	acceptFormer(cmd, map[string]string{"filters": "filter"})
 	addChoices(cmd, &e.filters, "filter", "rank under these filters, separated by commas: none, train, all",
 		rank.None, rank.Train, rank.All)
-	e.setup.add(cmd, metrics.KeyNames(), rank.RelationSide)
+	e.setup.add(cmd)
 	e.restriction.add(cmd)
 	flags.BoolVar(&e.skip, "skip-excluded", false,
 		"leave out queries whose true answer is not a candidate, instead of failing")

@@ -35,16 +35,12 @@ func newSetup() setup {
 	}
 }
 
-// add adds the flags to a command. keys lists the values of --by, and more lists the values of
-// --side that only this command has.
-func (s *setup) add(cmd *cobra.Command, keys []string, more ...rank.Sides) {
+// add adds the flags to a command.
+func (s *setup) add(cmd *cobra.Command) {
+	keys := metrics.KeyNames()
 	addChoice(cmd, &s.split, "split", "rank the triples of this split: train, valid or test",
 		kg.Train, kg.Valid, kg.Test)
-	usage := "ask for this side: tail, head or both"
-	if len(more) > 0 {
-		usage = "ask for this side: tail, head, both or " + more[0].String()
-	}
-	addSide(cmd, &s.sides, usage, more...)
+	addSide(cmd, &s.sides, "ask for this side: tail, head, both or relation", rank.RelationSide)
 	addChoice(cmd, &s.ties, "ties", "tie rule of the tables: optimistic, pessimistic, realistic or rounded",
 		rank.Optimistic, rank.Pessimistic, rank.Realistic, rank.Rounded)
 	cmd.Flags().Var(cutoffs{&s.hits}, "hits", "values of k in Hits@k, separated by commas")
