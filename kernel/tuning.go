@@ -62,3 +62,12 @@ func (p Panels) QueryBlock(k int) int {
 	queries := min(max(l2/2/size, min(enoughQueries, mostStripBytes/size), fewestQueries), mostQueries)
 	return max(queries/p.MR, 1) * p.MR
 }
+
+// FullWidthAVX512 reports whether this is a processor of AMD that computes with 512 bits at once: Zen 5 in
+// servers and desktops. Zen 4, and Zen 5 in some notebooks, compute with 256 bits twice. It is false for all
+// other processors.
+func FullWidthAVX512() bool {
+	c := cpuid.CPU
+	server, desktop := c.Model < 0x20, c.Model>>4 == 4
+	return c.VendorID == cpuid.AMD && c.Family == 0x1a && (server || desktop)
+}

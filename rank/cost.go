@@ -35,14 +35,14 @@ type pairCosts struct{ pair, term float64 }
 
 func (c pairCosts) of(width int) float64 { return c.pair + c.term*float64(width) }
 
-// measuredCosts are the costs on an AMD processor with half-width AVX-512 and VNNI (Zen 4). The
+// halfWidthCosts are the costs on an AMD processor with half-width AVX-512 and VNNI (Zen 4). The
 // cost of a pair in float32 comes from the benchmark Panel (docs/performance.md). The others are
 // fitted to the benchmark ScreenChoice on FB15k-237 (docs/performance.md): 32 rankings with 156 to
 // 930 coordinates, in which int8 leaves 1.3% to 27% of the pairs undecided. The pair cost of int8
 // therefore includes the work for each query between the panels and the fine codes. costsOf
 // replaces the costs of int16 for dot products. The costs of phases come from the benchmark Panel
 // and from a profile of packing.
-var measuredCosts = costs{
+var halfWidthCosts = costs{
 	screens: [4]screenCosts{
 		Float32Screen: {pack: 2, pair: pairCosts{0, 0.0178}},
 		Int8Screen:    {pack: 12, pair: pairCosts{0.4, 0.0077}},
@@ -65,13 +65,44 @@ var measuredCosts = costs{
 	most:     0.03,
 }
 
+// fullWidthCosts are the costs on an AMD processor with full-width AVX-512 and VNNI (Zen 5), fitted to
+// the same rankings. The kernels in float32 are twice as fast there, and the work for each query and for
+// each pair that the panels leave undecided is not. The costs of group norms come from the benchmark
+// Panel, and int16 has 0.0016 more for the work for each query, as RotatE needs.
+var fullWidthCosts = costs{
+	screens: [4]screenCosts{
+		Float32Screen: {pack: 2, pair: pairCosts{0, 0.0083}},
+		Int8Screen:    {pack: 12, pair: pairCosts{0.25, 0.004}},
+		Int16Screen:   {pack: 6, pair: pairCosts{0.15, 0.0053}},
+	},
+	distances: [4]screenCosts{
+		Float32Screen: {pack: 2, pair: pairCosts{0, 0.0163}},
+		Int8Screen:    {pack: 8, pair: pairCosts{0.2, 0.0043}},
+	},
+	groups: [4]screenCosts{
+		Float32Screen: {pack: 2, pair: pairCosts{0, 0.0085}, root: 0.0095},
+		Int16Screen:   {pack: 8, pair: pairCosts{0, 0.006}, root: 0.0178},
+	},
+	phases: [4]screenCosts{
+		Float32Screen: {pack: 2, pair: pairCosts{0, 0.0102}},
+		Int8Screen:    {pack: 14, pair: pairCosts{0.2, 0.0034}},
+	},
+	fine:     pairCosts{32, 0.002},
+	rescored: pairCosts{65, 0.058},
+	sampled:  pairCosts{60, 0.1},
+	most:     0.03,
+}
+
 // costsOf returns the costs for a machine. The costs of int16 in one product are fitted to the processor
 // times of eight rankings of FB15k-237 on Zen 4 (docs/performance.md), with and without VNNI, and to the
 // rates of the benchmark Panel. AVX2 and AVX-512 without VNNI have the same rates. Int16 has other kernels
-// with AMX, which this processor lacks. On a Xeon, where the costs of float32 and int8 have the same ratio
-// as here, a pair in int16 costs a fifth as much as a pair in float32.
+// with AMX, which these processors lack. On a Xeon, where the costs of float32 and int8 have the same ratio
+// as on Zen 4, a pair in int16 costs a fifth as much as a pair in float32.
 func costsOf(b *kernel.Backend) costs {
-	c := measuredCosts
+	if b.Features.Has(kernel.FeatureVNNI) && !b.Features.Has(kernel.FeatureAMX) && kernel.FullWidthAVX512() {
+		return fullWidthCosts
+	}
+	c := halfWidthCosts
 	x := &c.screens[Int16Screen]
 	switch {
 	case b.Features.Has(kernel.FeatureAMX):

@@ -94,7 +94,7 @@ func TestCheapestScreen(t *testing.T) {
 			queries[i].First, queries[i].Last = int32(2*i), int32(2*i+2)
 		}
 		e := &cpuEngine{
-			job: &engine.Job{Plan: engine.Plan{Queries: queries}}, features: f, costs: measuredCosts,
+			job: &engine.Job{Plan: engine.Plan{Queries: queries}}, features: f, costs: halfWidthCosts,
 			options: []option{{screen: &float32Screen{}}, {screen: &int8Screen{}, left: leftovers{fine: c.fine}}},
 		}
 		all := engine.Span{Last: c.queries}
@@ -108,12 +108,47 @@ func TestCheapestScreen(t *testing.T) {
 	}
 }
 
+// TestCheapestScreenByWidth checks the choice where the benchmark ScreenChoice found other screens fastest on
+// processors with half-width and with full-width AVX-512 (docs/performance.md): 22,850 queries of FB15k-237.
+func TestCheapestScreenByWidth(t *testing.T) {
+	queries := make([]engine.Query, 22_850)
+	for i := range queries {
+		queries[i].First, queries[i].Last = int32(i*40_932/len(queries)), int32((i+1)*40_932/len(queries))
+	}
+	for _, c := range []struct {
+		name       string
+		compare    kernel.Comparison
+		width      int
+		codes      screen
+		left       leftovers
+		half, full Screen
+	}{
+		{"RotatE k = 400, random", kernel.GroupNorm, 800, &int16NormScreen{}, leftovers{rescored: 0.0035},
+			Int16Screen, Float32Screen},
+		{"TransE-L1 d = 400, random", kernel.L1, 400, &int8L1Screen{}, leftovers{fine: 0.089},
+			Int8Screen, Float32Screen},
+		{"TransE-L1 d = 400, trained", kernel.L1, 400, &int8L1Screen{}, leftovers{fine: 0.012},
+			Int8Screen, Int8Screen},
+	} {
+		f := &features{}
+		f.N, f.Tower.Compare, f.Tower.Phi = 14541, c.compare, c.width
+		e := &cpuEngine{
+			job: &engine.Job{Plan: engine.Plan{Queries: queries}}, features: f, costs: halfWidthCosts,
+			options: []option{{screen: &float32Screen{}}, {screen: c.codes, left: c.left}},
+		}
+		all := engine.Span{Last: len(queries)}
+		assert.Equal(t, c.half, e.cheapest(all).name(), c.name)
+		e.costs = fullWidthCosts
+		assert.Equal(t, c.full, e.cheapest(all).name(), c.name)
+	}
+}
+
 // TestWorthSampling checks that a sample is not worthwhile if too many threads would wait for it.
 func TestWorthSampling(t *testing.T) {
 	for threads, want := range map[int]bool{1: true, 4: true, 4096: false} {
 		f := &features{}
 		f.N, f.Tower.Compare, f.Tower.Phi = 14541, kernel.Dot, 1000
-		e := &cpuEngine{job: &engine.Job{Threads: threads}, features: f, costs: measuredCosts}
+		e := &cpuEngine{job: &engine.Job{Threads: threads}, features: f, costs: halfWidthCosts}
 		assert.Equal(t, want, e.worthSampling([]*codeFormat{&int8Format}, 20_000), threads)
 		assert.False(t, e.worthSampling([]*codeFormat{&int8Format}, 20), threads)
 	}
