@@ -66,14 +66,16 @@ var (
 		Initial: func(Config) float64 { return 12 }, Least: -math.MaxFloat64, Most: math.MaxFloat64,
 	}
 	embeddingRange = &HyperParameter{
-		Key: EmbeddingRange, Help: "largest absolute initial value of a parameter",
+		Key: EmbeddingRange,
+		Help: "largest absolute initial value of a parameter; in models with phases (rotate, rotate-l2, protate, " +
+			"hake), the stored value that stands for π",
 		Initial: initialRange, Least: -math.MaxFloat64, Most: math.MaxFloat64,
 	}
 	// phaseRange is the embedding range of models whose parameters are scaled phases. Its bounds
 	// keep the phases of all float32 parameters, and products of their sines, within the range of
 	// float64.
 	phaseRange = &HyperParameter{
-		Key: EmbeddingRange, Help: embeddingRange.Help + "; it stands for the phase π",
+		Key: EmbeddingRange, Help: embeddingRange.Help,
 		Initial: initialRange, Least: 1e-30, Most: 1e30,
 	}
 )

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/mquine/mquine/internal/text"
+	"github.com/mquine/mquine/model"
 	"github.com/mquine/mquine/model/checkpoint"
 	"github.com/mquine/mquine/model/checkpoint/formats"
 )
@@ -154,6 +155,15 @@ func (i *importing) check(cmd *cobra.Command) error {
 	for _, name := range []string{"model", "entity", "relation", "entities", "relations"} {
 		if !cmd.Flags().Changed(name) {
 			return fmt.Errorf("--from tensors needs --%s", name)
+		}
+	}
+	spec, err := model.Lookup(i.tensors.Model)
+	if err != nil {
+		return err
+	}
+	for _, h := range spec.Hyper {
+		if required := h.Default < h.Least; required && !cmd.Flags().Changed(h.Flag()) {
+			return fmt.Errorf("--model %s needs --%s: %s", i.tensors.Model, h.Flag(), h.Help)
 		}
 	}
 	switch {

@@ -114,6 +114,9 @@ func TestImportTensorsWrong(t *testing.T) {
 			"--relation", relation, "--entities", labels, "--relations", filepath.Join(dir, "rel_id")}, more...)
 	}
 	mquine(t, "import", "--from", "tensors", out).requireSentence(t, exitUsage, "--from tensors needs --model")
+	mquine(t, "import", "--from", "tensors", out, "--model", "rotate", "--entity", table, "--relation", table,
+		"--entities", labels, "--relations", labels).
+		requireSentence(t, exitUsage, "--model rotate needs --embedding-range")
 	mquine(t, "import", dir, out, "--model", "complex").
 		requireSentence(t, exitUsage, "--model cannot be given without --from tensors")
 	mquine(t, all(table+":embeddings.0.weight", table+":embeddings.1.weight")...).
