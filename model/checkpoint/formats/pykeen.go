@@ -152,78 +152,39 @@ func convertPyKEEN(f *Folder) (*Converted, error) {
 	if err := f.checkNormalizers(); err != nil {
 		return nil, err
 	}
+	tables := func(convert func(entity, relation Tensor) (*Converted, error)) (*Converted, error) {
+		entity, relation, err := f.tables("entity_representations.0", "relation_representations.0")
+		if err != nil {
+			return nil, err
+		}
+		return convert(entity, relation)
+	}
 	switch name {
 	case "BoxE":
 		return f.pykeenBoxE()
-	case "ComplEx", "ConvE", "DistMult", "QuatE", "RotatE", "TransD", "TransE", "TransH", "TransR", "TuckER":
-	case "RESCAL":
-		return f.rescalModel("entity_representations.0", "relation_representations.0", f.pykeenInverses())
+	case "ComplEx":
+		return tables(f.pykeenComplEx)
+	case "ConvE":
+		return tables(f.pykeenConvE)
 	case "CP":
 		return f.cpModel("entity_representations.0", "entity_representations.1", "relation_representations.0",
 			f.pykeenInverses())
+	case "DistMult":
+		return tables(f.pykeenDistMult)
+	case "QuatE":
+		return tables(f.pykeenQuatE)
+	case "RESCAL":
+		return f.rescalModel("entity_representations.0", "relation_representations.0", f.pykeenInverses())
+	case "RotatE":
+		return tables(f.pykeenRotatE)
 	case "SimplE":
 		return f.pykeenSimplE()
-	default:
-		return nil, f.unsupported(name, "")
-	}
-	entity, relation, err := f.tables("entity_representations.0", "relation_representations.0")
-	if err != nil {
-		return nil, err
-	}
-	inverses := f.pykeenInverses()
-	switch name {
-	case "ComplEx":
-		c, err := f.vectorModel("complex", 2, 2, entity.mapRows(separate), relation.mapRows(separate), inverses, nil)
-		if err == nil {
-			c.Notes = append(c.Notes, "PyKEEN interleaves real and imaginary parts; mquine stores all real parts first")
-		}
-		return c, err
+	case "TransD", "TransE", "TransH", "TransR":
+		return tables(f.pykeenTranslation)
 	case "TuckER":
-		return f.pykeenTuckER(entity, relation)
-	case "ConvE":
-		return f.pykeenConvE(entity, relation)
-	case "DistMult":
-		return f.vectorModel("distmult", 1, 1, entity, relation, inverses, nil)
-	case "QuatE":
-		if err := f.checkQuaternions(); err != nil {
-			return nil, err
-		}
-		c, err := f.vectorModel("quate", 4, 4, entity.mapRows(separateQuaternions),
-			relation.mapRows(separateQuaternions).mapRows(times(-1)), inverses, nil)
-		if err == nil {
-			c.Notes = append(c.Notes, "PyKEEN's QuatE scores −Σ ⟨h ⊗ r/|r|, t⟩, so the relations are negated; "+
-				"PyKEEN interleaves the parts of quaternions, and mquine stores them part by part")
-		}
-		return c, err
-	case "RotatE": // the tables hold complex numbers in pairs, and no option sets the norm
-		if relation, err = relation.phases(); err != nil {
-			return nil, err
-		}
-		radians := map[string]float64{model.EmbeddingRange: math.Pi}
-		c, err := f.vectorModel("rotate-l2", 2, 1, entity.mapRows(separate), relation, inverses, radians)
-		if err == nil {
-			c.Notes = append(c.Notes, "PyKEEN's RotatE takes one norm over all coordinates, as rotate-l2 does; "+
-				"mquine stores the phases of the relations")
-		}
-		return c, err
+		return tables(f.pykeenTuckER)
 	}
-	p := f.pykeenOption("p")
-	suffix, ok := normSuffix(p)
-	if !ok {
-		return nil, f.unsupported(name, fmt.Sprintf("its norm p is %q", p))
-	}
-	var c *Converted
-	if name == "TransE" {
-		c, err = f.vectorModel("transe"+suffix, 1, 1, entity, relation, inverses, nil)
-	} else {
-		c, err = f.pykeenProjection(strings.ToLower(name)+suffix, entity, relation)
-	}
-	if err == nil && suffix == "-l2" && f.pykeenOption("power_norm") == "true" {
-		c.ToolScore = squared
-		c.Notes = append(c.Notes, fmt.Sprintf("this %s of PyKEEN scores −D² for the distance D; mquine prints γ − D, "+
-			"which gives the same ranks", name))
-	}
-	return c, err
+	return nil, f.unsupported(name, "")
 }
 
 // checkNormalizers returns an error if a table has a normalizer, which PyKEEN applies to the rows
@@ -273,6 +234,67 @@ func (f *Folder) pykeenOption(name string) string {
 	value, _ := module(f.value.(*pickle.Object), "interaction").Attribute(name)
 	text, _ := pickle.Text(value)
 	return text
+}
+
+func (f *Folder) pykeenDistMult(entity, relation Tensor) (*Converted, error) {
+	return f.vectorModel("distmult", 1, 1, entity, relation, f.pykeenInverses(), nil)
+}
+
+func (f *Folder) pykeenComplEx(entity, relation Tensor) (*Converted, error) {
+	c, err := f.vectorModel("complex", 2, 2, entity.mapRows(separate), relation.mapRows(separate),
+		f.pykeenInverses(), nil)
+	if err == nil {
+		c.Notes = append(c.Notes, "PyKEEN interleaves real and imaginary parts; mquine stores all real parts first")
+	}
+	return c, err
+}
+
+func (f *Folder) pykeenQuatE(entity, relation Tensor) (*Converted, error) {
+	if err := f.checkQuaternions(); err != nil {
+		return nil, err
+	}
+	c, err := f.vectorModel("quate", 4, 4, entity.mapRows(separateQuaternions),
+		relation.mapRows(separateQuaternions).mapRows(times(-1)), f.pykeenInverses(), nil)
+	if err == nil {
+		c.Notes = append(c.Notes, "PyKEEN's QuatE scores −Σ ⟨h ⊗ r/|r|, t⟩, so the relations are negated; "+
+			"PyKEEN interleaves the parts of quaternions, and mquine stores them part by part")
+	}
+	return c, err
+}
+
+// pykeenRotatE converts RotatE, whose tables hold complex numbers in pairs. No option sets the norm.
+func (f *Folder) pykeenRotatE(entity, relation Tensor) (*Converted, error) {
+	relation, err := relation.phases()
+	if err != nil {
+		return nil, err
+	}
+	radians := map[string]float64{model.EmbeddingRange: math.Pi}
+	c, err := f.vectorModel("rotate-l2", 2, 1, entity.mapRows(separate), relation, f.pykeenInverses(), radians)
+	if err == nil {
+		c.Notes = append(c.Notes, "PyKEEN's RotatE takes one norm over all coordinates, as rotate-l2 does; "+
+			"mquine stores the phases of the relations")
+	}
+	return c, err
+}
+
+// pykeenTranslation converts TransE, TransH, TransR and TransD, which have an option for the norm.
+func (f *Folder) pykeenTranslation(entity, relation Tensor) (c *Converted, err error) {
+	name, p := f.Metadata["model"], f.pykeenOption("p")
+	suffix, ok := normSuffix(p)
+	if !ok {
+		return nil, f.unsupported(name, fmt.Sprintf("its norm p is %q", p))
+	}
+	if name == "TransE" {
+		c, err = f.vectorModel("transe"+suffix, 1, 1, entity, relation, f.pykeenInverses(), nil)
+	} else {
+		c, err = f.pykeenProjection(strings.ToLower(name)+suffix, entity, relation)
+	}
+	if err == nil && suffix == "-l2" && f.pykeenOption("power_norm") == "true" {
+		c.ToolScore = squared
+		c.Notes = append(c.Notes, fmt.Sprintf("this %s of PyKEEN scores −D² for the distance D; mquine prints γ − D, "+
+			"which gives the same ranks", name))
+	}
+	return c, err
 }
 
 // pykeenProjection converts TransH, TransR and TransD, given the first table of entities and the
