@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"fmt"
-	"io"
 	"slices"
 
 	"github.com/mquine/mquine/internal/text"
@@ -45,16 +44,10 @@ func ReadCandidates(ctx context.Context, path, owner string, v *Vocabulary, answ
 	}
 	err := newOpening().readFile(ctx, path, func(l *lines) error {
 		l.longest = max(l.longest, 2*labels) // a line may list all entities, and some more than once
-		for {
-			line, err := l.notBlank("no candidates: list at least one")
-			if err == io.EOF {
-				return nil
-			}
-			if err != nil {
-				return err
-			}
+		next := func() ([]byte, error) { return l.notBlank("no candidates: list at least one") }
+		return l.each(next, func(line []byte) error {
 			if len(lists) == len(answers) {
-				return l.errorf("there are only %s to rank: write one line for each, in the order of the split",
+				return fmt.Errorf("there are only %s to rank: write one line for each, in the order of the split",
 					text.Plural(len(answers), "triple"))
 			}
 			list := make([]int32, 0, 1+bytes.Count(line, []byte{'\t'}))
@@ -62,16 +55,17 @@ func ReadCandidates(ctx context.Context, path, owner string, v *Vocabulary, answ
 				id, ok := v.lookup(label)
 				if !ok {
 					_, err := v.Find(owner, "entity", string(label))
-					return l.errorf("%w", err)
+					return err
 				}
 				if id == answers[len(lists)] {
-					return l.errorf("%.200q is the true answer to this query: list only its competitors", label)
+					return fmt.Errorf("%.200q is the true answer to this query: list only its competitors", label)
 				}
 				list = append(list, id)
 			}
 			slices.Sort(list)
 			lists = append(lists, list)
-		}
+			return nil
+		})
 	})
 	if err == nil && len(lists) < len(answers) {
 		err = fmt.Errorf("%s has %s, but there are %s to rank: write one line for each, in the order of the split",

@@ -3,7 +3,6 @@ package kg
 import (
 	"bytes"
 	"fmt"
-	"io"
 	"strconv"
 
 	"github.com/mquine/mquine/internal/text"
@@ -71,21 +70,15 @@ func (l *foreignLayout) readTriples(lines *lines, table *tripleTable) error {
 			return err
 		}
 	}
-	for {
-		line, err := lines.record()
-		if err == io.EOF {
-			break
-		}
+	err := lines.records(func(line []byte) error {
+		t, err := l.parse(line, table)
 		if err != nil {
 			return err
 		}
-		t, err := l.parse(line, table)
-		if err == nil {
-			err = table.append(t)
-		}
-		if err != nil {
-			return lines.errorf("%w", err)
-		}
+		return table.append(t)
+	})
+	if err != nil {
+		return err
 	}
 	if l.count && count != len(table.triples) {
 		lines.n = 1

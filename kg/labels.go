@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 
 	"github.com/mquine/mquine/internal/input"
@@ -38,26 +37,20 @@ func ReadLabels(ctx context.Context, dir string) (map[string]string, error) {
 	labels := map[string]string{}
 	err = newOpening().readFile(ctx, path, func(l *lines) error {
 		var fields [2][]byte
-		for {
-			line, err := l.record()
-			if err == io.EOF {
-				return nil
-			}
-			if err != nil {
-				return err
-			}
-			if err := l.split(line, fields[:], "identifier and label"); err != nil {
+		return l.records(func(line []byte) error {
+			if err := splitFields(line, fields[:], "identifier and label"); err != nil {
 				return err
 			}
 			identifier := string(fields[0])
 			if _, known := labels[identifier]; known {
-				return l.errorf("duplicate identifier %.200q: an identifier has one label", identifier)
+				return fmt.Errorf("duplicate identifier %.200q: an identifier has one label", identifier)
 			}
 			if err := checkLabel(fields[1]); err != nil {
-				return l.errorf("%w", err)
+				return err
 			}
 			labels[identifier] = string(fields[1])
-		}
+			return nil
+		})
 	})
 	if err != nil {
 		return nil, err

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"io"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -31,25 +30,16 @@ func isNTriples(path string) bool {
 //     "text"^^<datatype>, without the datatype xsd:string.
 func readNTriples(l *lines, add func(head, relation, tail []byte) error) error {
 	var p statementParser
-	for {
-		line, err := l.next()
-		if err == io.EOF {
-			return nil
-		}
-		if err != nil {
-			return err
-		}
+	return l.each(l.next, func(line []byte) error {
 		empty, err := p.parse(line)
 		if err != nil {
-			return l.errorf("column %d: %w", p.at+1, err)
+			return fmt.Errorf("column %d: %w", p.at+1, err)
 		}
 		if empty {
-			continue
+			return nil
 		}
-		if err := add(p.subject, p.predicate, p.object); err != nil {
-			return l.errorf("%w", err)
-		}
-	}
+		return add(p.subject, p.predicate, p.object)
+	})
 }
 
 // statementParser parses one line of N-Triples at a time.

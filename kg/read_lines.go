@@ -57,7 +57,7 @@ func (o opening) readFile(ctx context.Context, path string, read func(*lines) er
 // be compressed (.gz, .zst). A blank line is an error unless it is the last line. ReadRecords stops at
 // the first error, which names the file and the line.
 func ReadRecords(ctx context.Context, path string, read func(n int, line string) error) error {
-	return newOpening().readFile(ctx, path, func(l *lines) error { return l.records(read) })
+	return newOpening().readFile(ctx, path, func(l *lines) error { return l.numbered(read) })
 }
 
 // ParseRecords is like ReadRecords, but reads uncompressed text. Errors call the text by the given name, which
@@ -65,20 +65,29 @@ func ReadRecords(ctx context.Context, path string, read func(n int, line string)
 func ParseRecords(ctx context.Context, name string, text io.Reader, read func(n int, line string) error) error {
 	l := newLines(ctx, name, text)
 	l.unnamed = true
-	return l.records(read)
+	return l.numbered(read)
 }
 
-// records passes the number and the text of each line to the function read, as ReadRecords does.
-func (l *lines) records(read func(n int, line string) error) error {
+// numbered passes the number and the text of each line to the function read, as ReadRecords does.
+func (l *lines) numbered(read func(n int, line string) error) error {
+	return l.records(func(line []byte) error { return read(l.n, string(line)) })
+}
+
+// records passes each line, as record returns it, to the function read. It stops at the first error and
+// adds the path and the number of the line.
+func (l *lines) records(read func(line []byte) error) error { return l.each(l.record, read) }
+
+// each is like records, for the lines that the function next returns.
+func (l *lines) each(next func() ([]byte, error), read func(line []byte) error) error {
 	for {
-		line, err := l.record()
+		line, err := next()
 		if err == io.EOF {
 			return nil
 		}
 		if err != nil {
 			return err
 		}
-		if err := read(l.n, string(line)); err != nil {
+		if err := read(line); err != nil {
 			return l.errorf("%w", err)
 		}
 	}
@@ -223,25 +232,25 @@ func (l *lines) errorf(format string, args ...any) error {
 	return fmt.Errorf("%s:%d: "+format, append([]any{l.path, l.n}, args...)...)
 }
 
-// split splits a line at its tabs into exactly len(fields) fields. The names describe the fields in
-// errors.
-func (l *lines) split(line []byte, fields [][]byte, names string) error {
+// splitFields splits a line at its tabs into exactly len(fields) fields. The names describe the fields
+// in errors.
+func splitFields(line []byte, fields [][]byte, names string) error {
 	rest := line
 	for i := range fields[:len(fields)-1] {
 		tab := bytes.IndexByte(rest, '\t')
 		if tab < 0 {
-			return l.wrongFields(i+1, len(fields), names)
+			return wrongFields(i+1, len(fields), names)
 		}
 		fields[i], rest = rest[:tab], rest[tab+1:]
 	}
 	if more := bytes.Count(rest, []byte{'\t'}); more > 0 {
-		return l.wrongFields(len(fields)+more, len(fields), names)
+		return wrongFields(len(fields)+more, len(fields), names)
 	}
 	fields[len(fields)-1] = rest
 	return nil
 }
 
-func (l *lines) wrongFields(got, want int, names string) error {
-	return l.errorf("%s instead of %d: a line is %s, separated by tabs",
+func wrongFields(got, want int, names string) error {
+	return fmt.Errorf("%s instead of %d: a line is %s, separated by tabs",
 		text.Count(got, "field", "fields"), want, names)
 }

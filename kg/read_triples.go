@@ -3,8 +3,8 @@ package kg
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
-	"io"
 	"strings"
 
 	"github.com/mquine/mquine/internal/compressed"
@@ -97,31 +97,22 @@ func (o opening) readTripleFile(
 // readTriples calls the function add with the labels of each line head<TAB>relation<TAB>tail.
 func readTriples(l *lines, add func(head, relation, tail []byte) error) error {
 	var fields [3][]byte
-	for {
-		line, err := l.record()
-		if err == io.EOF {
-			return nil
+	return l.records(func(line []byte) error {
+		if err := splitFields(line, fields[:], "head, relation and tail"); err != nil {
+			return explainFields(l.path, line, err)
 		}
-		if err != nil {
-			return err
-		}
-		if err := l.split(line, fields[:], "head, relation and tail"); err != nil {
-			return explainFields(l, line, err)
-		}
-		if err := add(fields[0], fields[1], fields[2]); err != nil {
-			return l.errorf("%w", err)
-		}
-	}
+		return add(fields[0], fields[1], fields[2])
+	})
 }
 
 // explainFields returns err, the error of a line without three fields, or a clearer one if the line is in
-// another format.
-func explainFields(l *lines, line []byte, err error) error {
+// another format. The line is in the file at path.
+func explainFields(path string, line []byte, err error) error {
 	if empty, wrong := new(statementParser).parse(line); !empty && wrong == nil {
-		return l.errorf("the line is N-Triples: rename the file so that its name ends with .nt%s", compression(l.path))
+		return fmt.Errorf("the line is N-Triples: rename the file so that its name ends with .nt%s", compression(path))
 	}
 	if !bytes.Contains(line, []byte{'\t'}) && bytes.Count(line, []byte{','}) >= 2 {
-		return l.errorf("the fields are separated by commas: replace them with tabs")
+		return errors.New("the fields are separated by commas: replace them with tabs")
 	}
 	return err
 }

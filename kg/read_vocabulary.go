@@ -3,6 +3,7 @@ package kg
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -75,33 +76,26 @@ func readLayout(l *lines, layout VocabularyLayout) (*Vocabulary, error) {
 	// often. Most files number their entries 0, 1, 2, …, and need no map.
 	ordered := 0              // the number of leading entries with these identifiers
 	rest := map[int32]int32{} // the lines of the other identifiers
-	for {
-		line, err := l.record()
-		if err == io.EOF {
-			break
-		}
-		if err != nil {
-			return nil, err
-		}
-		if err := l.split(line, fields[:], columns); err != nil {
-			return nil, err
+	err = l.records(func(line []byte) error {
+		if err := splitFields(line, fields[:], columns); err != nil {
+			return err
 		}
 		number, label := fields[idColumn], fields[1-idColumn]
 		if layout.Quoted {
 			if label, err = unquote(label); err != nil {
-				return nil, l.errorf("%w", err)
+				return err
 			}
 		}
 		written, err := strconv.ParseUint(string(number), 10, 31)
 		if err != nil {
-			return nil, l.errorf("identifier %.40q is not a number from 0 to 2147483647", number)
+			return fmt.Errorf("identifier %.40q is not a number from 0 to 2147483647", number)
 		}
 		id := int32(written) - int32(layout.Skip)
 		if id < 0 {
-			continue
+			return nil
 		}
 		if err := checkLabel(label); err != nil {
-			return nil, l.errorf("%w", err)
+			return err
 		}
 		first, known := rest[id]
 		switch {
@@ -113,10 +107,14 @@ func readLayout(l *lines, layout VocabularyLayout) (*Vocabulary, error) {
 			rest[id] = int32(l.n)
 		}
 		if known {
-			return nil, l.errorf("duplicate identifier %d, first on line %d: an identifier has one label",
+			return fmt.Errorf("duplicate identifier %d, first on line %d: an identifier has one label",
 				written, first)
 		}
 		entries = append(entries, entry{id, int32(l.n), string(label)})
+		return nil
+	})
+	if err != nil {
+		return nil, err
 	}
 	if layout.Count && count != len(entries) {
 		l.n = 1
@@ -196,24 +194,18 @@ func (l *lines) count(things string) (n int, err error) {
 // readListed reads one label per line and numbers them from 0.
 func readListed(l *lines) (*Vocabulary, error) {
 	v := NewVocabulary()
-	for {
-		line, err := l.record()
-		if err == io.EOF {
-			return v, nil
-		}
-		if err != nil {
-			return nil, err
-		}
+	return v, l.records(func(line []byte) error {
 		if first, known := v.lookup(line); known {
-			return nil, l.errorf("duplicate label %.200q, first on line %d: remove one of the lines", line, first+1)
+			return fmt.Errorf("duplicate label %.200q, first on line %d: remove one of the lines", line, first+1)
 		}
 		if bytes.IndexByte(line, '\t') >= 0 {
-			return nil, l.errorf("a tab in a vocabulary that has one label per line: give the file the ending .tsv " +
+			return errors.New("a tab in a vocabulary that has one label per line: give the file the ending .tsv " +
 				"if its lines are an identifier, a tab and a label, or remove it if it is not a vocabulary")
 		}
 		if err := checkLabel(line); err != nil {
-			return nil, l.errorf("%w", err)
+			return err
 		}
 		v.Add(string(line))
-	}
+		return nil
+	})
 }

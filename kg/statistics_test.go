@@ -98,18 +98,15 @@ func TestDegreesOfYAGO(t *testing.T) {
 	var degrees []int
 	require.NoError(t, newOpening().readFile(t.Context(), path, func(l *lines) error {
 		var fields [2][]byte
-		for {
-			line, err := l.record()
-			if err != nil {
-				return nil
-			}
-			if err := l.split(line, fields[:], "entity and degree"); err != nil {
+		return l.records(func(line []byte) error {
+			if err := splitFields(line, fields[:], "entity and degree"); err != nil {
 				return err
 			}
 			if d, err := strconv.Atoi(string(fields[1])); err == nil {
 				degrees = append(degrees, d)
 			}
-		}
+			return nil
+		})
 	}))
 	require.Len(t, degrees, 123_182)
 	got := describeDegrees(degrees)
