@@ -185,17 +185,13 @@ func (l *lines) slice() ([]byte, error) {
 // checkCompression returns an error if the first line is the start of a compressed file whose name does
 // not say so, or of an archive in a format that mquine does not read. No such start begins a label.
 func (l *lines) checkCompression(first []byte) error {
-	for _, form := range []struct{ start, name, extension string }{
-		{"\x1f\x8b", "gzip", ".gz"}, {"\x28\xb5\x2f\xfd", "Zstandard", ".zst"},
-	} {
-		switch {
-		case !bytes.HasPrefix(first, []byte(form.start)) || compressed.Is(l.path):
-		case l.unnamed:
-			return fmt.Errorf("%s is compressed with %s: decompress it first", l.path, form.name)
-		default:
-			return fmt.Errorf("%s is compressed with %s, but its name does not end with %s: rename it",
-				l.path, form.name, form.extension)
-		}
+	switch name, extension := compressed.Detect(first); {
+	case name == "" || compressed.Is(l.path):
+	case l.unnamed:
+		return fmt.Errorf("%s is compressed with %s: decompress it first", l.path, name)
+	default:
+		return fmt.Errorf("%s is compressed with %s, but its name does not end with %s: rename it",
+			l.path, name, extension)
 	}
 	archive := ""
 	switch {

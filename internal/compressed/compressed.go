@@ -4,6 +4,7 @@ package compressed
 
 import (
 	"bufio"
+	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -24,6 +25,15 @@ const (
 	zstdExtension = ".zst"
 )
 
+// A compressed file begins with one of these.
+const (
+	gzipMagic = "\x1f\x8b"
+	zstdMagic = "\x28\xb5\x2f\xfd"
+)
+
+// MagicSize is the number of bytes that Detect needs.
+const MagicSize = len(zstdMagic)
+
 // maxWindow is the largest window, in bytes, that a Zstandard file may request. The zstd command
 // also refuses larger windows unless it is asked to accept them.
 const maxWindow = 1 << 27
@@ -38,6 +48,18 @@ func Extensions() []string { return []string{"", gzipExtension, zstdExtension} }
 func Is(path string) bool { return slices.Contains(Extensions()[1:], extension(path)) }
 
 func extension(path string) string { return strings.ToLower(filepath.Ext(path)) }
+
+// Detect returns the name of the compression and the extension of a compressed file, given its first
+// bytes, at most MagicSize of which matter. It returns "" and "" if the file is not compressed.
+func Detect(start []byte) (name, extension string) {
+	switch {
+	case bytes.HasPrefix(start, []byte(gzipMagic)):
+		return "gzip", gzipExtension
+	case bytes.HasPrefix(start, []byte(zstdMagic)):
+		return "Zstandard", zstdExtension
+	}
+	return "", ""
+}
 
 // Trim returns a name without the extension that says how the file is compressed.
 func Trim(path string) string {
@@ -128,17 +150,16 @@ type members struct {
 }
 
 func (m *members) Read(p []byte) (int, error) {
-	const magic = "\x1f\x8b"
 	for {
 		n, err := m.z.Read(p)
 		if err != io.EOF {
 			return n, err
 		}
-		start, err := m.stored.Peek(len(magic))
+		start, err := m.stored.Peek(len(gzipMagic))
 		switch {
 		case len(start) == 0:
 			return n, err
-		case !strings.HasPrefix(magic, string(start)):
+		case !strings.HasPrefix(gzipMagic, string(start)):
 			return n, ErrTrailing
 		}
 		if err := m.z.Reset(m.stored); err != nil {

@@ -120,16 +120,16 @@ func TestGetRefusesDamagedCopy(t *testing.T) {
 	require.ErrorContains(t, err, "remove it and run the same command")
 	require.Equal(t, []string{"test.txt", "train.txt", "valid.txt"}, entries(t, filepath.Join(f.Dir, "toy")))
 
-	for name, text := range map[string]string{
-		"reading":       gzipped(t, toyTexts["train"])[:1000],
-		"decompressing": "\x1f\x8b",
+	for _, c := range []struct{ text, doing, problem string }{
+		{gzipped(t, toyTexts["train"])[:1000], "reading", "unexpected EOF"},
+		{"\x1f\x8b", "decompressing", "it is not a gzip file (unexpected EOF)"},
 	} {
 		f := fetcher(t)
 		path := filepath.Join(f.Dir, "toy", "train.txt.gz")
-		writeFiles(t, filepath.Dir(path), map[string]string{"train.txt.gz": text})
+		writeFiles(t, filepath.Dir(path), map[string]string{"train.txt.gz": c.text})
 		_, err := f.Get(t.Context(), toy(), "")
 		require.EqualError(t, err,
-			name+" "+path+": unexpected EOF; remove it and run the same command to fetch it again")
+			c.doing+" "+path+": "+c.problem+"; remove it and run the same command to fetch it again")
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
 		_, err = f.Get(ctx, toy(), "")

@@ -16,9 +16,8 @@ import (
 	"strings"
 
 	"github.com/dustin/go-humanize"
-	"github.com/klauspost/compress/gzip"
-	"github.com/klauspost/compress/zstd"
 
+	"github.com/mquine/mquine/internal/compressed"
 	"github.com/mquine/mquine/internal/input"
 	"github.com/mquine/mquine/internal/text"
 )
@@ -171,23 +170,13 @@ func (f File) copyText(ctx context.Context, w io.Writer, r io.Reader, name strin
 // uncompressed decompresses r. It detects the compression from the first bytes, because the
 // compression that a server delivers may not match the file extension.
 func uncompressed(r io.Reader) (io.ReadCloser, error) {
-	const maxWindow = 128 << 20 // bytes; the zstd tool needs no more at its highest level
 	in := bufio.NewReader(r)
-	magic, err := in.Peek(4)
+	start, err := in.Peek(compressed.MagicSize)
 	if err != nil && err != io.EOF {
 		return nil, err
 	}
-	switch {
-	case bytes.HasPrefix(magic, []byte{0x1f, 0x8b}):
-		return gzip.NewReader(in)
-	case bytes.Equal(magic, []byte{0x28, 0xb5, 0x2f, 0xfd}):
-		z, err := zstd.NewReader(in, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxWindow(maxWindow))
-		if err != nil {
-			return nil, err
-		}
-		return z.IOReadCloser(), nil
-	}
-	return io.NopCloser(in), nil
+	_, extension := compressed.Detect(start)
+	return compressed.NewReader(in, extension)
 }
 
 type writerFunc func([]byte) (int, error)
