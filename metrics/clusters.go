@@ -55,7 +55,7 @@ type ClusterCount struct {
 // EffectiveText formats the effective number with one decimal. It rounds down, so that a number that is too
 // small for an interval does not look like one that is large enough.
 func (c ClusterCount) EffectiveText() string {
-	return Number(math.Floor(10*float64(c.Effective)) / 10).format(1)
+	return Number(math.Floor(10*float64(c.Effective)) / 10).Format(1)
 }
 
 // leastClusters is the least effective number of clusters for an interval. With fewer clusters, 95%

@@ -125,7 +125,7 @@ func TestTail(t *testing.T) {
 }
 
 func TestEffectiveText(t *testing.T) {
-	for n, want := range map[Number]string{9.9811: "9.9", 4: "4.0", 10: "10.0", undefined: "-"} {
+	for n, want := range map[Number]string{9.9811: "9.9", 4: "4.0", 10: "10.0", undefined: "–"} {
 		assert.Equal(t, want, ClusterCount{Effective: n}.EffectiveText())
 	}
 }

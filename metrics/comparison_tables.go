@@ -293,7 +293,7 @@ func (c *NamedComparison) changedTable(title string) *text.Table {
 	t := newTable(title, 4, []any{"side", "head", "relation", "tail", "base rank", "other rank"})
 	for _, q := range c.Changed {
 		t.AppendRow([]any{q.Side, known(q.Head, q.HeadLabel), known(q.Relation, q.RelationLabel),
-			known(q.Tail, q.TailLabel), Number(q.BaseRank).format(-1), Number(q.OtherRank).format(-1)})
+			known(q.Tail, q.TailLabel), Number(q.BaseRank).Format(-1), Number(q.OtherRank).Format(-1)})
 	}
 	return t
 }

@@ -81,9 +81,9 @@ const DefaultTop = 20
 // share formats an MRR, a Hits@k or a difference between two of them.
 func (o TableOptions) share(n Number) string {
 	if o.Percent {
-		return (100 * n).format(2)
+		return (100 * n).Format(2)
 	}
-	return n.format(4)
+	return n.Format(4)
 }
 
 // unit returns the part of a title that says that shares are in percent.
@@ -98,11 +98,11 @@ func (o TableOptions) unit() string {
 func (o TableOptions) mean(n Number) string {
 	switch size := math.Abs(float64(n)); {
 	case size < 99.995:
-		return n.format(2)
+		return n.Format(2)
 	case size < 999.95:
-		return n.format(1)
+		return n.Format(1)
 	}
-	return n.format(0)
+	return n.Format(0)
 }
 
 // count formats a number of queries. Commas would make millions too wide for a narrow terminal.
@@ -191,14 +191,15 @@ func formatP(p Number) string {
 	if p < smallestP {
 		return "< 0.0001"
 	}
-	return p.format(4)
+	return p.Format(4)
 }
 
-// format formats the number with the given number of decimals, or with as many as the number needs
-// if decimals is −1. An undefined number is a dash, and a number that rounds to 0 has no sign.
-func (n Number) format(decimals int) string {
+// Format formats the number for tables, with the given number of decimals, or with as many as the
+// number needs if decimals is −1. An undefined number is a dash, and a number that rounds to 0 has no
+// sign.
+func (n Number) Format(decimals int) string {
 	if math.IsNaN(float64(n)) {
-		return "-"
+		return "–"
 	}
 	s := strconv.FormatFloat(float64(n), 'f', decimals, 64)
 	if strings.Trim(s, "-0.") == "" {

@@ -255,8 +255,8 @@ func TestLimitsOfWN18(t *testing.T) {
 	}
 	limits := limitsFor(t, g, g.Splits[kg.Test], nil, rank.TailSide, allFilters, []int{1})
 	train := limitOf(limits, rank.TailSide, rank.Train)
-	assert.Equal(t, "0.9425", train[Oracle].MRR.format(4))
-	assert.Equal(t, "0.914", train[Exchangeable].MRR.format(3))
+	assert.Equal(t, "0.9425", train[Oracle].MRR.Format(4))
+	assert.Equal(t, "0.914", train[Exchangeable].MRR.Format(3))
 	for _, l := range limitOf(limits, rank.TailSide, rank.All) {
 		assert.Equal(t, Number(1), l.MRR)
 		assert.Equal(t, Hits{{1, 1}}, l.Hits)

@@ -93,7 +93,7 @@ var wideHeader = []any{"median", "GMR", "AMR", "AMRI"}
 
 // wideCells formats the values of these columns.
 func (o TableOptions) wideCells(res Result) []any {
-	return []any{o.mean(res.Median), o.mean(res.GMR), res.AMR.format(4), res.AMRI.format(4)}
+	return []any{o.mean(res.Median), o.mean(res.GMR), res.AMR.Format(4), res.AMRI.Format(4)}
 }
 
 // limitCells formats the limits of MRR. Under filter all, no other true answers compete, so the

@@ -287,18 +287,18 @@ func TestReportInCSV(t *testing.T) {
 }
 
 func TestNumberFormat(t *testing.T) {
-	assert.Equal(t, "0.0000", Number(-0.00001).format(4), "no sign before a zero")
-	assert.Equal(t, "-0.0001", Number(-0.0001).format(4))
-	assert.Equal(t, "0", Number(math.Copysign(0, -1)).format(-1))
+	assert.Equal(t, "0.0000", Number(-0.00001).Format(4), "no sign before a zero")
+	assert.Equal(t, "-0.0001", Number(-0.0001).Format(4))
+	assert.Equal(t, "0", Number(math.Copysign(0, -1)).Format(-1))
 	o := TableOptions{}
 	for want, n := range map[string]Number{
-		"1.81": 1.809, "99.99": 99.99, "123.5": 123.45, "4821": 4821.4, "-": undefined,
+		"1.81": 1.809, "99.99": 99.99, "123.5": 123.45, "4821": 4821.4, "–": undefined,
 	} {
 		assert.Equal(t, want, o.mean(n))
 	}
 	assert.Equal(t, "< 0.0001", formatP(1./10001))
 	assert.Equal(t, "0.0002", formatP(2./10001))
-	assert.Equal(t, "-", formatP(undefined))
+	assert.Equal(t, "–", formatP(undefined))
 }
 
 // TestTablesFit checks that the lines of the default tables fit 80 columns, even for a large data

@@ -215,7 +215,7 @@ func writeCoverage(ctx context.Context, t *tabwriter.Writer, triples []pair, o o
 // share formats k/n in percent with its standard error, or a dash if n is less than 50.
 func share(k, n float64) string {
 	if n < 50 {
-		return "-"
+		return "–"
 	}
 	p := k / n
 	return fmt.Sprintf("%.1f±%.1f", 100*p, 100*math.Sqrt(p*(1-p)/n))

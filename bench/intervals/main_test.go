@@ -56,7 +56,7 @@ func TestIntervals(t *testing.T) {
 	assert.Len(t, drawn, 7)
 	hubs := drawn["queries (?, r, t)"]
 	assert.Less(t, number(t, hubs[0]), number(t, hubs[1]), "by triple, by query")
-	assert.Equal(t, "-", hubs[3], "a single relation gives no interval")
+	assert.Equal(t, "–", hubs[3], "a single relation gives no interval")
 }
 
 // number returns the number before "±" in a cell, or the whole cell.

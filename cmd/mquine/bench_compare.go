@@ -192,7 +192,7 @@ func (c comparing) table(rows []compare.Row) (table *text.Table, reasons []strin
 			table.AppendRow([]any{name, inUnit(r.Base, r.Unit), inUnit(r.Head, r.Unit), change(r.Ratio), verdict})
 			continue
 		}
-		control := "-"
+		control := "–"
 		if r.Control.Confidence > 0 {
 			control = change(r.Control)
 		}
@@ -283,12 +283,12 @@ func clock(seconds float64) string {
 }
 
 // change formats a ratio and its interval as changes in percent. It omits the interval if there are
-// too few measurements or if an end is infinite, and returns "-" for an infinite ratio.
+// too few measurements or if an end is infinite, and returns "–" for an infinite ratio.
 func change(s benchmath.Summary) string {
 	of := func(r float64) string { return fmt.Sprintf("%+.1f%%", 100*(r-1)) }
 	switch {
 	case math.IsInf(s.Center, 0):
-		return "-"
+		return "–"
 	case math.IsInf(s.Lo, 0) || math.IsInf(s.Hi, 0):
 		return of(s.Center)
 	}

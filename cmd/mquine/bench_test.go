@@ -144,7 +144,7 @@ func TestBenchCompareZeros(t *testing.T) {
 	head := file(allocs("A", 7), allocs("B", 3), allocs("C", 0), allocs("D", 0), "BenchmarkE 1 9 ns/op\n")
 	o := succeed(t, "bench", "compare", old, head, "--metric", "allocs/op", "--control", file(allocs("A", 0)))
 	assert.Equal(t, `benchmark   base   head                      change  verdict
-A              0  7.000                           -  slower
+A              0  7.000                           –  slower
 B          3.000  3.000        +0.0% [+0.0%, +0.0%]  same
 C              0      0        +0.0% [+0.0%, +0.0%]  same
 D          5.000      0  -100.0% [-100.0%, -100.0%]  faster

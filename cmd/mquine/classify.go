@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"iter"
-	"math"
 	"slices"
 	"strconv"
 
@@ -356,7 +355,7 @@ func (r *classified) tables() []*text.Table {
 	for _, n := range []metrics.Number{
 		m.Accuracy, m.F1, m.Precision, m.Recall, m.ROCAUC, m.AP, r.Reliability.ECE, r.Reliability.Brier,
 	} {
-		row = append(row, fourDecimals(n))
+		row = append(row, n.Format(4))
 	}
 	t.AppendRow(row)
 	if !r.relations {
@@ -375,18 +374,10 @@ func (r *classified) tables() []*text.Table {
 			name += " (" + x.Label + ")"
 		}
 		relations.AppendRow([]any{
-			name, text.Comma(x.N), threshold, fourDecimals(x.Accuracy), fourDecimals(x.F1), fourDecimals(x.ROCAUC),
+			name, text.Comma(x.N), threshold, x.Accuracy.Format(4), x.F1.Format(4), x.ROCAUC.Format(4),
 		})
 	}
 	return []*text.Table{t, relations}
-}
-
-// fourDecimals formats a measure with four decimals. An undefined measure is a dash.
-func fourDecimals(n metrics.Number) string {
-	if math.IsNaN(float64(n)) {
-		return "–"
-	}
-	return strconv.FormatFloat(float64(n), 'f', 4, 64)
 }
 
 func (r *classified) remarks() []string {

@@ -36,19 +36,19 @@ func plotClassification(r *classified, examples []classify.Example) []byte {
 	}
 	return plot.SVG(
 		plot.Chart{
-			Title: fmt.Sprintf("%sreliability, ECE %s", title, fourDecimals(r.Reliability.ECE)),
+			Title: fmt.Sprintf("%sreliability, ECE %s", title, r.Reliability.ECE.Format(4)),
 			X:     plot.Axis{Label: "predicted probability", Include: unit},
 			Y:     plot.Axis{Label: "share of true triples", Include: unit},
 
 			Series: []plot.Series{diagonal, reliability},
 		},
 		plot.Chart{
-			Title: fmt.Sprintf("%sROC, area %s", title, fourDecimals(r.Result.ROCAUC)),
+			Title: fmt.Sprintf("%sROC, area %s", title, r.Result.ROCAUC.Format(4)),
 			X:     plot.Axis{Label: "false positive rate", Include: unit},
 			Y:     plot.Axis{Label: "true positive rate", Include: unit}, Series: []plot.Series{diagonal, roc},
 		},
 		plot.Chart{
-			Title: fmt.Sprintf("%sprecision–recall, AP %s", title, fourDecimals(r.Result.AP)),
+			Title: fmt.Sprintf("%sprecision–recall, AP %s", title, r.Result.AP.Format(4)),
 			X:     plot.Axis{Label: "recall", Include: unit},
 			Y:     plot.Axis{Label: "precision", Include: unit}, Series: []plot.Series{precision},
 		},
