@@ -57,40 +57,41 @@ func readNumbered(l *lines) (*Vocabulary, error) { return readLayout(l, Vocabula
 
 // readLayout reads lines in the given layout.
 func readLayout(l *lines, layout VocabularyLayout) (*Vocabulary, error) {
-	type entry struct {
-		id    int32
-		line  int32
-		label string
-	}
-	var entries []entry
-	var fields [2][]byte
-	columns, idColumn := "identifier and label", 0
-	if layout.LabelFirst {
-		columns, idColumn = "label and identifier", 1
-	}
 	count, err := l.skipFirst(layout)
 	if err != nil {
 		return nil, err
 	}
-	// A repeated identifier ends the reading at once, because a compressed file may repeat a line very
-	// often. Most files number their entries 0, 1, 2, …, and need no map.
+	entries, err := layout.readEntries(l)
+	if err != nil {
+		return nil, err
+	}
+	if layout.Count && count != len(entries) {
+		l.n = 1
+		return nil, l.errorf("the file should have %s, but has %d", text.Count(count, "label", "labels"), len(entries))
+	}
+	return layout.vocabulary(l, entries)
+}
+
+// entry is a line of a vocabulary file. Its identifier is the one in the vocabulary, from 0.
+type entry struct {
+	id    int32
+	line  int32
+	label string
+}
+
+// readEntries reads the entries that belong to the vocabulary. A repeated identifier ends the reading at
+// once, because a compressed file may repeat a line very often.
+func (layout VocabularyLayout) readEntries(l *lines) (entries []entry, err error) {
+	var fields [2][]byte
+	// Most files number their entries 0, 1, 2, …, and need no map.
 	ordered := 0              // the number of leading entries with these identifiers
 	rest := map[int32]int32{} // the lines of the other identifiers
 	err = l.records(func(line []byte) error {
-		if err := splitFields(line, fields[:], columns); err != nil {
+		written, label, err := layout.parse(line, &fields)
+		if err != nil {
 			return err
 		}
-		number, label := fields[idColumn], fields[1-idColumn]
-		if layout.Quoted {
-			if label, err = unquote(label); err != nil {
-				return err
-			}
-		}
-		written, err := strconv.ParseUint(string(number), 10, 31)
-		if err != nil {
-			return fmt.Errorf("identifier %.40q is not a number from 0 to 2147483647", number)
-		}
-		id := int32(written) - int32(layout.Skip)
+		id := written - int32(layout.Skip)
 		if id < 0 {
 			return nil
 		}
@@ -113,14 +114,33 @@ func readLayout(l *lines, layout VocabularyLayout) (*Vocabulary, error) {
 		entries = append(entries, entry{id, int32(l.n), string(label)})
 		return nil
 	})
-	if err != nil {
-		return nil, err
-	}
-	if layout.Count && count != len(entries) {
-		l.n = 1
-		return nil, l.errorf("the file should have %s, but has %d", text.Count(count, "label", "labels"), len(entries))
-	}
+	return entries, err
+}
 
+// parse returns the identifier and the label in a line. The label is not checked. fields is scratch space.
+func (layout VocabularyLayout) parse(line []byte, fields *[2][]byte) (id int32, label []byte, err error) {
+	columns, idColumn := "identifier and label", 0
+	if layout.LabelFirst {
+		columns, idColumn = "label and identifier", 1
+	}
+	if err := splitFields(line, fields[:], columns); err != nil {
+		return 0, nil, err
+	}
+	number, label := fields[idColumn], fields[1-idColumn]
+	if layout.Quoted {
+		if label, err = unquote(label); err != nil {
+			return 0, nil, err
+		}
+	}
+	n, err := strconv.ParseUint(string(number), 10, 31)
+	if err != nil {
+		return 0, nil, fmt.Errorf("identifier %.40q is not a number from 0 to 2147483647", number)
+	}
+	return int32(n), label, nil
+}
+
+// vocabulary returns the vocabulary with the given entries of l. Their identifiers differ.
+func (layout VocabularyLayout) vocabulary(l *lines, entries []entry) (*Vocabulary, error) {
 	labels, at := make([]string, len(entries)), make([]int, len(entries))
 	for _, e := range entries {
 		l.n = int(e.line)

@@ -190,22 +190,9 @@ func (c *classification) run(cmd *cobra.Command) (err error) {
 func (c *classification) examples(
 	ctx context.Context, log io.Writer, s *subject, o rank.Options, report *classified,
 ) (valid, test []classify.Example, err error) {
-	splits := []kg.Split{kg.Valid, c.split}
-	negatives, generate := [2][]kg.Triple{}, c.negatives == generatedNegatives
-	for i, split := range splits {
-		if generate {
-			break
-		}
-		if negatives[i], err = kg.ReadNegatives(ctx, s.graph, split); err != nil {
-			return nil, nil, err
-		}
-		if negatives[i] == nil {
-			if c.negatives == fileNegatives {
-				return nil, nil, fmt.Errorf("data set %s has no false triples for %v: put %[2]v_negatives.txt "+
-					"into %[3]s, or generate them with --negatives generated", s.graph.Name, split, s.graph.Dir)
-			}
-			generate = true
-		}
+	negatives, generate, err := c.readNegatives(ctx, s.graph)
+	if err != nil {
+		return nil, nil, err
 	}
 	report.Negatives = fileNegatives
 	if generate {
@@ -228,7 +215,7 @@ func (c *classification) examples(
 		printNote(log, "the thresholds and the calibration were fitted to this split, so the metrics are too good")
 	}
 	var scored [2][]classify.Example
-	for i, split := range splits {
+	for i, split := range c.splits() {
 		if i == 1 && split == kg.Valid {
 			return scored[0], scored[0], nil
 		}
@@ -249,31 +236,61 @@ func (c *classification) examples(
 					"triples into %[2]s", split, s.graph.Dir)
 			}
 		}
-		known, repeats, seen := 0, 0, make(map[kg.Triple]bool, len(negatives[i]))
-		for _, t := range negatives[i] {
-			if index.Splits(t) != 0 {
-				known++
-			}
-			if seen[t] {
-				repeats++
-			}
-			seen[t] = true
-		}
-		if repeats > 0 {
-			printNote(log, "%s again", text.Count(repeats,
-				fmt.Sprintf("false triple for %v repeats an earlier one, and counts", split),
-				fmt.Sprintf("false triples for %v repeat earlier ones, and count", split)))
-		}
-		if known > 0 {
-			printNote(log, "%s in the data set", text.Count(known,
-				fmt.Sprintf("false triple for %v is a true triple", split),
-				fmt.Sprintf("false triples for %v are true triples", split)))
-		}
+		noteNegatives(log, index, split, negatives[i])
 		if scored[i], err = classify.Score(ctx, s.model, triples, negatives[i], c.side, o); err != nil {
 			return nil, nil, err
 		}
 	}
 	return scored[0], scored[1], nil
+}
+
+// splits returns the split that gives the thresholds, and the evaluated split, which may be the same.
+func (c *classification) splits() [2]kg.Split { return [2]kg.Split{kg.Valid, c.split} }
+
+// readNegatives reads the false triples of both splits, unless they must be generated.
+func (c *classification) readNegatives(
+	ctx context.Context, g *kg.Graph,
+) (negatives [2][]kg.Triple, generate bool, err error) {
+	if c.negatives == generatedNegatives {
+		return negatives, true, nil
+	}
+	for i, split := range c.splits() {
+		negatives[i], err = kg.ReadNegatives(ctx, g, split)
+		switch {
+		case err != nil:
+			return negatives, false, err
+		case negatives[i] == nil && c.negatives == fileNegatives:
+			return negatives, false, fmt.Errorf("data set %s has no false triples for %v: put %[2]v_negatives.txt "+
+				"into %[3]s, or generate them with --negatives generated", g.Name, split, g.Dir)
+		case negatives[i] == nil:
+			return negatives, true, nil
+		}
+	}
+	return negatives, false, nil
+}
+
+// noteNegatives prints notes about false triples that repeat or are true.
+func noteNegatives(log io.Writer, index *kg.Index, split kg.Split, negatives []kg.Triple) {
+	known, repeats, seen := 0, 0, make(map[kg.Triple]bool, len(negatives))
+	for _, t := range negatives {
+		if index.Splits(t) != 0 {
+			known++
+		}
+		if seen[t] {
+			repeats++
+		}
+		seen[t] = true
+	}
+	if repeats > 0 {
+		printNote(log, "%s again", text.Count(repeats,
+			fmt.Sprintf("false triple for %v repeats an earlier one, and counts", split),
+			fmt.Sprintf("false triples for %v repeat earlier ones, and count", split)))
+	}
+	if known > 0 {
+		printNote(log, "%s in the data set", text.Count(known,
+			fmt.Sprintf("false triple for %v is a true triple", split),
+			fmt.Sprintf("false triples for %v are true triples", split)))
+	}
 }
 
 // write writes the output files and the result.
