@@ -12,6 +12,7 @@ import (
 
 	"github.com/mquine/mquine/kernel"
 	"github.com/mquine/mquine/model"
+	"github.com/mquine/mquine/rank"
 )
 
 // Every field has one option, and all defaults are valid.
@@ -140,10 +141,50 @@ func TestCheckRanges(t *testing.T) {
 		"products: model boxe computes distances": func(r *Recipe) {
 			r.Model, r.Products = "boxe", BF16
 		},
+		"beta1 is 0.5 and must be less than the square root of beta2, 0.5": func(r *Recipe) {
+			r.Beta1, r.Beta2 = 0.5, 0.25
+		},
+		"z_samples: 1 needs filtered negatives: set filter to true": func(r *Recipe) {
+			r.ZSamples, r.Negatives, r.Filter = 1, IndependentNegatives, false
+		},
+		"dura needs both queries of a triple, but distribution bernoulli uses one": func(r *Recipe) {
+			r.Regulariser, r.Distribution = model.Dura, Bernoulli
+		},
+		"max_answers: bce would label the answers in other parts of a query as wrong": func(r *Recipe) {
+			r.Negatives, r.Loss, r.MaxAnswers = KvsAll, BCE, 1
+		},
+		"max_answers needs negatives kvsall, but negatives is shared": func(r *Recipe) {
+			r.Negatives, r.MaxAnswers = SharedNegatives, 1
+		},
+		"loss: nssa has one target at a time": func(r *Recipe) { r.Negatives, r.Loss = KvsAll, NSSA },
+		"distribution: bernoulli chooses a side of each triple: with negatives kvsall": func(r *Recipe) {
+			r.Negatives, r.Distribution = KvsAll, Bernoulli
+		},
+		"batch: model conve normalises each step, and so needs at least two queries": func(r *Recipe) {
+			r.Model, r.Reciprocal, r.Batch, r.Negatives = "conve", true, 1, KvsAll
+		},
 	} {
 		r := Default()
 		change(&r)
 		assert.ErrorContains(t, r.Check(), want)
+	}
+	for text, change := range map[string]func(*Recipe){
+		"beta1 below the square root of beta2": func(r *Recipe) { r.Beta1, r.Beta2 = 0.499, 0.25 },
+		"beta1 without Adam":                   func(r *Recipe) { r.Optimiser, r.Beta1, r.Beta2 = SGD, 0.9, 0.25 },
+		"no Z-samples":                         func(r *Recipe) { r.Negatives, r.Filter = IndependentNegatives, false },
+		"Z-samples and shared negatives": func(r *Recipe) {
+			r.ZSamples, r.Negatives, r.Filter = 1, SharedNegatives, false
+		},
+		"bce with all answers":        func(r *Recipe) { r.Negatives, r.Loss = KvsAll, BCE },
+		"softmax and part of answers": func(r *Recipe) { r.Negatives, r.MaxAnswers = KvsAll, 1 },
+		"two queries in a batch of one": func(r *Recipe) {
+			r.Model, r.Reciprocal, r.Batch, r.Negatives = "conve", true, 1, SharedNegatives
+		},
+	} {
+		r := Default()
+		r.Loss = Softmax
+		change(&r)
+		assert.NoError(t, r.Check(), text)
 	}
 	r := Default()
 	r.Model, r.InitCross = "mquade", IdentityCross
@@ -174,6 +215,26 @@ func TestUnused(t *testing.T) {
 		{"patience=2 valid_every=5 epochs=11", "patience", "3 validations"},
 		{"patience=5 valid_every=5 epochs=3", "patience", "1 validation"},
 		{"patience=5 valid_every=0 epochs=3", "patience", "valid_every 0"},
+		{"negatives=1vsall", "distribution", "negatives 1vsall"},
+		{"negatives=1vsall distribution=bernoulli", "distribution", ""}, // one query of each triple
+		{"negatives=shared", "distribution", ""},
+		{"negatives=kvsall", "filter", "negatives kvsall"},
+		{"negatives=shared", "filter", ""},
+		{"loss=nssa", "adversarial", ""},
+		{"loss=margin", "adversarial", ""},
+		{"loss=bce", "adversarial", "loss bce"},
+		{"loss=nssa", "lambda_neg", ""},
+		{"loss=bce", "lambda_neg", ""},
+		{"loss=margin", "lambda_neg", "loss margin"},
+		{"loss=softmax", "smoothing", ""},
+		{"loss=bce", "smoothing", ""},
+		{"loss=nssa", "smoothing", "loss nssa"},
+		{"z_samples=0", "lambda_z", "z_samples 0"},
+		{"z_samples=1", "lambda_z", ""},
+		{"optimiser=adam", "beta1", ""},
+		{"optimiser=adagrad", "beta1", "optimiser adagrad"},
+		{"optimiser=adagrad", "epsilon", ""},
+		{"optimiser=sgd", "epsilon", "optimiser sgd"},
 	} {
 		r, err := ParseLine(c.options)
 		require.NoError(t, err)
@@ -199,6 +260,7 @@ func TestEffective(t *testing.T) {
 		{"epochs=4 ema=0.74", "epochs=4 ema=0.9", false},
 		{"epochs=1 ema=0.2", "epochs=1 ema=0.9", true},
 		{"epochs=1 ema=0.2", "epochs=1 ema=0", false},
+		{"epochs=4 ema=0.9", "epochs=4 ema=0.5", false},
 		// Z-samples without a weight add rows to a step, so they may change the rounding.
 		{"z_samples=3 lambda_z=0", "z_samples=0 lambda_z=0", false},
 	} {
@@ -223,6 +285,63 @@ func TestUnusedProducts(t *testing.T) {
 		assert.Equal(t, reason, r.Unused()["products"])
 		assert.Equal(t, reason == "", r.CheckBackend(generic) != nil, negatives)
 	}
+}
+
+// TestCheckBackend lists the arithmetic that each set of features supports.
+func TestCheckBackend(t *testing.T) {
+	for names, want := range map[string][]Products{
+		"avx2":                                 {Float32},
+		"avx2,avx512,avx512bf16":               {Float32, BF16},
+		"avx2,avx512,amx,amxbf16":              {Float32, SplitBF16},
+		"avx2,avx512,amx,amxbf16,avx512bf16":   {Float32, BF16, TileBF16, SplitBF16},
+		"avx2,avx512,vnni,amx,avxvnni,vbmi":    {Float32},
+		"avx2,avx512,vnni,amx,avx512bf16,vbmi": {Float32, BF16},
+	} {
+		features, err := kernel.ParseFeatures(names)
+		require.NoError(t, err)
+		assert.Equal(t, want, AvailableProducts(&kernel.Backend{Features: features}), names)
+	}
+}
+
+func TestHyper(t *testing.T) {
+	for text, want := range map[string]string{
+		"none":                                "none",
+		"relation_dim=3.0, max_norm=1e1":      "max_norm=10,relation_dim=3", // in the order of the keys
+		"blocks=x":                            "with numbers X, but contains \"blocks=x\"",
+		"blocks=nan":                          "with numbers X, but contains \"blocks=nan\"",
+		"blocks=inf":                          "with numbers X, but contains \"blocks=inf\"",
+		"max_norm=1,blocks":                   "with numbers X, but contains \"blocks\"",
+		"":                                    "with numbers X, but contains \"\"",
+		"bloks=2":                             "no model has a hyper-parameter \"bloks\"",
+		"blocks=2,max_norm=1,blocks=3":        "sets blocks twice",
+		"relation_dim=2,max_norm=1,blocks=03": "blocks=3,max_norm=1,relation_dim=2",
+	} {
+		r := Default()
+		r.Hyper = "blocks=7"
+		if err := r.Option("hyper").Set(text); err != nil {
+			assert.ErrorContains(t, err, want, text)
+			assert.EqualValues(t, "blocks=7", r.Hyper, text)
+		} else {
+			assert.Equal(t, want, r.Option("hyper").Value.String(), text)
+		}
+	}
+	r := Default()
+	r.Model, r.Hyper = "rotate", "gamma=3"
+	assert.ErrorContains(t, r.Check(), "hyper: training determines gamma of model rotate from other options")
+}
+
+func TestMetric(t *testing.T) {
+	for _, text := range []string{
+		"mrr", "mrr/both", "mrr/both/all/all", "mr/both/all", "hits@2/both/all", "mrr/relation/all", "mrr/up/all",
+		"mrr/both/some", "/both/all", "mrr//all", "mrr/both/",
+	} {
+		m := defaultMetric
+		require.ErrorContains(t, m.Set(text), "must be a name (mrr, hits@1, hits@3, hits@10), a side", text)
+		assert.Equal(t, defaultMetric, m)
+	}
+	var m Metric
+	require.NoError(t, m.Set("hits@3/head/train"))
+	assert.Equal(t, Metric{"hits@3", rank.HeadSide, rank.Train}, m)
 }
 
 func TestLine(t *testing.T) {
