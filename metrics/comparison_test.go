@@ -162,6 +162,42 @@ Differences: other − base. `)
 	assert.Less(t, strings.Index(wide, "\nN-N "), strings.Index(wide, "\n1-1 "), "the largest gain first")
 }
 
+// A wide table of groups has the wins and losses of each group, and one line for all hidden groups.
+func TestWideGroupsOfComparison(t *testing.T) {
+	r := familyComparison(t, "other")
+	out := write(t, r, Markdown, TableOptions{Wide: true, NoCI: true, Sort: ByMRR, Top: 2})
+	table := out[strings.Index(out, "| category |"):strings.Index(out, "by z-case")]
+	lines := strings.Split(table, "\n")
+	assert.True(t, strings.HasSuffix(lines[0], "| wins | losses |"), table)
+	assert.Regexp(t, `^\| N-N \| 2 \| .* \| 1 \| 0 \|$`, lines[2])
+	assert.Regexp(t, `^\| … 1 more \|`, lines[3])
+	assert.Regexp(t, `^\| N-1 \| 1 \| .* \| 0 \| 0 \|$`, lines[4])
+	assert.Equal(t, 1, strings.Count(table, "more"))
+}
+
+// The checkpoints of a comparison share the bounds of the largest rank of any of them.
+func TestRankBoundsOfComparison(t *testing.T) {
+	g := familyGraph()
+	base := familyRanks(g)[:4]
+	other := slices.Clone(base)
+	other[3].Better[rank.All] = 40 // rank 41, between the bounds 20 and 50
+	r, err := CompareAll(t.Context(), g, kg.Test, []ComparedCheckpoint{
+		{Name: "base", Ranks: base}, {Name: "other", Ranks: other},
+	}, CompareOptions{Sides: rank.TailSide, Filter: rank.All, Ties: rank.Realistic, CIBy: ByQuery})
+	require.NoError(t, err)
+	assert.Equal(t, []int{1, 2, 3, 5, 10, 20, 50}, r.RankBounds)
+	assert.Equal(t, []int{2, 2, 0, 0, 0, 0, 0}, r.Checkpoints[0].Results[0].RankCounts) // ranks 1 2 1 2
+	assert.Equal(t, []int{2, 1, 0, 0, 0, 0, 1}, r.Checkpoints[1].Results[0].RankCounts)
+}
+
+// The caption for a paper says how many queries are left out.
+func TestCaptionOfLeftOut(t *testing.T) {
+	r := familyComparison(t, "other")
+	assert.NotContains(t, write(t, r, LaTeX, TableOptions{}), "Left out")
+	r.LeftOut = 1
+	assert.Contains(t, write(t, r, LaTeX, TableOptions{}), " Left out: 1 query.")
+}
+
 // The best value of a column stands out, as do all values that print like it.
 func TestComparisonBest(t *testing.T) {
 	r := familyComparison(t, "other")
@@ -349,6 +385,10 @@ func TestProtocol(t *testing.T) {
 	p.Sides = rank.HeadSide
 	assert.Equal(t, "rotate: side head, filter all, optimistic ties", p.String())
 
+	p.Tolerance = rank.Tolerance{Absolute: 1e-5, Relative: 1e-4}
+	assert.Equal(t, "rotate: side head, filter all, optimistic ties, tolerance 1e-05 + 0.0001·|score|", p.String())
+	p.Tolerance = rank.Tolerance{}
+
 	r := &Report{Protocol: "full"}
 	r.Results, r.Groups = familySummary(t, "relation")
 	p.Apply(r, &rank.Ranking{Near: [][]rank.Rank{nil}})
@@ -373,6 +413,35 @@ func TestProtocol(t *testing.T) {
 	}
 	require.Len(t, r.Groups, 9)
 	assert.Equal(t, rank.BothSides, r.headline().Side)
+}
+
+// TestDeviations counts the queries that a tool may rank otherwise: two tail queries and one head query.
+func TestDeviations(t *testing.T) {
+	counts := func(side kg.Side, equal int32) rank.Rank {
+		r := rank.Rank{Side: side}
+		r.Equal[rank.All] = equal
+		return r
+	}
+	exact := []rank.Rank{counts(kg.Tail, 0), counts(kg.Tail, 0), counts(kg.Head, 0)}
+	near := []rank.Rank{counts(kg.Tail, 3), counts(kg.Tail, 1), counts(kg.Head, 2)}
+	within := []rank.Rank{counts(kg.Tail, 1), counts(kg.Tail, 0), counts(kg.Head, 0)}
+	certain := []rank.Rank{counts(kg.Tail, 2), counts(kg.Tail, 1), counts(kg.Head, 1)}
+	p := Protocol{
+		Name: "p", Tool: "Tool", Sides: rank.BothSides, Filter: rank.All, Ties: rank.Realistic,
+		Tolerance: rank.Tolerance{Absolute: 1},
+	}
+	ranking := &rank.Ranking{Ranks: exact, Near: [][]rank.Rank{near, within, certain}}
+	for sides, want := range map[rank.Sides][]Deviation{
+		rank.BothSides: {{Cause: "tolerance", Queries: 1}, {Cause: "float32", Queries: 2}},
+		rank.TailSide:  {{Cause: "tolerance", Queries: 1}, {Cause: "float32", Queries: 1}},
+		rank.HeadSide:  {{Cause: "tolerance"}, {Cause: "float32", Queries: 1}},
+	} {
+		p.Sides = sides
+		r := &Report{}
+		p.Apply(r, ranking)
+		assert.Equal(t, want, r.Deviations, sides)
+		assert.Equal(t, &p.Tolerance, r.Tolerance)
+	}
 }
 
 // The tools that print only one average are those whose code says so.

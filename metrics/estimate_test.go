@@ -57,6 +57,32 @@ func TestEstimateInterval(t *testing.T) {
 	}
 }
 
+// TestRankVariance computes the variance from the values of the drawn candidates, one by one.
+func TestRankVariance(t *testing.T) {
+	const population, drawn, better, equal = 50.0, 10, 3, 4
+	for ties, value := range map[rank.Ties]float64{rank.Optimistic: 0, rank.Realistic: 0.5, rank.Pessimistic: 1} {
+		values := make([]float64, drawn) // the others stay 0
+		for i := range better {
+			values[i] = 1
+		}
+		for i := range equal {
+			values[better+i] = value
+		}
+		mean, squares := 0.0, 0.0
+		for _, v := range values {
+			mean += v / drawn
+		}
+		for _, v := range values {
+			squares += (v - mean) * (v - mean)
+		}
+		ofMean := squares / (drawn - 1) / drawn * (1 - drawn/population)
+		k := rank.Rank{}
+		k.Better[rank.Train], k.Equal[rank.Train] = better, equal
+		assert.InDelta(t, population*population*ofMean, float64(rankVariance(&k, rank.Train, ties, population, drawn)),
+			1e-9, "%v", ties)
+	}
+}
+
 // A sample of all candidates has no error, and a sample of one has no interval.
 func TestEstimateLimits(t *testing.T) {
 	k := rank.Rank{Scale: 1}

@@ -3,11 +3,14 @@ package metrics
 import (
 	"bytes"
 	"context"
+	"encoding/csv"
 	"encoding/json"
 	"math"
 	"math/rand/v2"
 	"os"
 	"slices"
+	"strconv"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -289,6 +292,19 @@ func TestLimitsInReports(t *testing.T) {
 	require.NoError(t, json.Unmarshal(out.Bytes(), &again))
 	for i, res := range r.Results {
 		assert.Equal(t, res.Limits, again.Results[i].Limits)
+	}
+	records, err := csv.NewReader(strings.NewReader(write(t, r, CSV, TableOptions{}))).ReadAll()
+	require.NoError(t, err)
+	for kind, name := range map[LimitKind]string{Oracle: "mrr_limit_oracle", Exchangeable: "mrr_limit_exchangeable"} {
+		column := slices.Index(records[0], name)
+		require.Positive(t, column)
+		for i, res := range r.Results {
+			want := ""
+			if res.Limits != nil {
+				want = strconv.FormatFloat(float64(res.Limits[kind]), 'g', -1, 64)
+			}
+			assert.Equal(t, want, records[1+i][column])
+		}
 	}
 	r = only(r, rank.Realistic)
 	wide := write(t, r, PlainText, TableOptions{Wide: true, NoCI: true})

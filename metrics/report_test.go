@@ -182,6 +182,25 @@ func TestReportReadsFirstVersion(t *testing.T) {
 	assert.Equal(t, [2]Number{0.25, 0.75}, old.Results[0].MRRCI)
 }
 
+// A weight of the inverse triple is one of the parameters that determine the scores.
+func TestParametersOfCheckpoint(t *testing.T) {
+	c := Checkpoint{SHA256: "0f"}
+	assert.Equal(t, "0f", c.Parameters())
+	c.InverseWeight = 0.25
+	assert.Equal(t, "0f, inverse weight 0.25", c.Parameters())
+	both := Checkpoint{Members: []EnsembleMember{
+		{Weight: 1, Checkpoint: c}, {Weight: 0.5, Checkpoint: Checkpoint{SHA256: "1e"}},
+	}}
+	assert.Equal(t, "1 0f, inverse weight 0.25 + 0.5 1e", both.Parameters())
+}
+
+// Identifiers such as <http://example.org/a&b> stay readable in JSON.
+func TestJSONKeepsIdentifiers(t *testing.T) {
+	const iri = "<http://example.org/a&b>"
+	r := &Report{Groups: []Result{{By: "relation", Group: iri}}}
+	assert.Contains(t, write(t, r, JSON, TableOptions{}), `"`+iri+`"`)
+}
+
 func TestEmptyReportHasLists(t *testing.T) {
 	var text bytes.Buffer
 	require.NoError(t, new(Report).WriteJSON(&text))

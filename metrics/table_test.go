@@ -177,6 +177,48 @@ func TestGroupOrder(t *testing.T) {
 	assert.Contains(t, write(t, r, PlainText, TableOptions{Top: 1}), "\n… 2 more\n")
 }
 
+// TestGroupTitles checks that the table of Z-cases names the convention, and no other table does.
+func TestGroupTitles(t *testing.T) {
+	r := only(familyReport(t), rank.Realistic)
+	r.ZConvention = "definition"
+	assert.NotContains(t, write(t, r, PlainText, TableOptions{}), "convention")
+	for i := range r.Groups {
+		if r.Groups[i].By == "category" {
+			r.Groups[i].By = "z-case"
+		}
+	}
+	out := write(t, r, PlainText, TableOptions{})
+	assert.Contains(t, out, "\nBy z-case: filter all, side both, realistic ties, convention definition\n")
+	assert.Equal(t, 1, strings.Count(out, "convention"))
+}
+
+// TestExplanationOfCandidates checks what an explanation says about drawn and restricted candidates.
+func TestExplanationOfCandidates(t *testing.T) {
+	explain := func(c *Restrictions) string {
+		r := only(familyReport(t), rank.Realistic)
+		r.Groups, r.Restrictions = nil, c
+		return write(t, r, PlainText, TableOptions{Explain: true})
+	}
+	const estimates, every = "These counts of candidates are estimates", "Filter none: every entity is a candidate."
+	assert.Contains(t, explain(nil), every)
+	assert.NotContains(t, explain(nil), estimates)
+	assert.NotContains(t, explain(&Restrictions{}), estimates)
+	drawn := explain(&Restrictions{Sample: &Sample{Candidates: 2}})
+	assert.Contains(t, drawn, estimates)
+	assert.Contains(t, drawn, "Filter none: known answers stay candidates.")
+	assert.NotContains(t, drawn, every)
+	assert.NotContains(t, explain(&Restrictions{Sample: &Sample{Candidates: 2, Exact: true}}), estimates)
+}
+
+// Labels belong to relations and entities, not to groups of another kind with the same name.
+func TestAddLabels(t *testing.T) {
+	r := &Report{Groups: []Result{
+		{By: "relation", Group: "Q1"}, {By: "entity", Group: "Q1"}, {By: "category", Group: "Q1"},
+	}}
+	r.AddLabels(map[string]string{"Q1": "one"})
+	assert.Equal(t, []string{"one", "one", ""}, []string{r.Groups[0].Label, r.Groups[1].Label, r.Groups[2].Label})
+}
+
 // TestLabels checks that readable labels appear beside opaque identifiers, but not beside other
 // names of groups.
 func TestLabels(t *testing.T) {
