@@ -101,6 +101,11 @@ func TestRestrict(t *testing.T) {
 	assert.EqualError(t, err, "data set small: model m lacks labels of every triple: "+
 		"use the data set of the checkpoint")
 	assert.Same(t, g, restrict(NewVocabulary("x", "c", "b", "a"), NewVocabulary("s", "r")))
+	one := &Graph{Name: "one", Entities: NewVocabulary("a", "b"), Relations: NewVocabulary("r")}
+	one.Splits = [NumSplits][]Triple{{{0, 0, 0}}, {{0, 0, 0}}, {{0, 0, 1}, {0, 0, 0}}}
+	out, err = one.Restrict("model m", NewVocabulary("a"), one.Relations)
+	require.NoError(t, err)
+	assert.Equal(t, []string{"model m lacks 1 entity of the data: left out 1 test triple"}, out.Notes)
 	g.Splits[Test] = nil
 	out = restrict(g.Entities, NewVocabulary("r"))
 	assert.Equal(t, []Triple{{0, 0, 1}, {2, 0, 2}}, out.Splits[Train])

@@ -29,6 +29,7 @@ func TestReadTypes(t *testing.T) {
 		"T5":       `no entity of the checkpoint has type "T5" in ` + path + ": choose another type",
 		"symptoms": path + ` has no type "symptoms"; did you mean symptom`,
 		"mineral":  path + ` has no type "mineral": choose from T1, T2, T3, T4, T5 and pill`,
+		"":         path + ` has no type "": choose from T1, T2, T3, T4, T5 and pill`,
 		"pil":      path + ` has no type "pil"; did you mean pill`,
 	} {
 		_, err := types.Members(name)

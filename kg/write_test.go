@@ -2,6 +2,7 @@ package kg
 
 import (
 	"context"
+	"maps"
 	"os"
 	"path/filepath"
 	"strings"
@@ -93,6 +94,28 @@ func TestWriteAddsVocabulariesOnlyWhereNeeded(t *testing.T) {
 }
 
 // Files beside the splits cannot leave the folder or replace a file of the data set.
+// TestWriteExtras compares the copied extras with the files that the graph came from.
+func TestWriteExtras(t *testing.T) {
+	extras := map[string]string{
+		"test_negatives.txt": "b\tr\tb\na\tr\ta\n",
+		"labels.tsv":         "a\tAnn\nr\tknows\n",
+		"split.json":         "{\"seed\": 7}\n",
+	}
+	files := map[string]string{"train.txt": "a\tr\tb\n", "test.txt": "b\tr\ta\n"}
+	maps.Copy(files, extras)
+	g, err := Open(t.Context(), writeFolder(t, files))
+	require.NoError(t, err)
+	with, without := filepath.Join(t.TempDir(), "with"), filepath.Join(t.TempDir(), "without")
+	require.NoError(t, Write(t.Context(), with, g, Extras()))
+	require.NoError(t, Write(t.Context(), without, g))
+	for name, want := range extras {
+		got, err := os.ReadFile(filepath.Join(with, name))
+		require.NoError(t, err)
+		assert.Equal(t, want, string(got))
+		assert.NoFileExists(t, filepath.Join(without, name))
+	}
+}
+
 func TestWriteBeside(t *testing.T) {
 	g := gridGraph(2)
 	parent := t.TempDir()
