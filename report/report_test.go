@@ -840,6 +840,12 @@ func TestNumbers(t *testing.T) {
 	assert.Equal(t, scale{0, 0.5}, shareScale(math.NaN(), 0.31))
 	assert.Equal(t, scale{0, 1}, shareScale(0.31, 0.7))
 	assert.Equal(t, scale{-0.05, 0.05}, signedScale(-0.04, 0.01, math.NaN()))
+	assert.Equal(t, scale{0, 0.3}, shareScale(0.3), "the largest value may be the end")
+	assert.Equal(t, scale{-0.2, 0.2}, signedScale(0.2), "the largest value may be the end")
+	assert.Equal(t, scale{-10, 10}, signedScale(6, -2))
+	assert.Equal(t, scale{-1, 1}, signedScale(0), "there is no width without a difference")
+	assert.Equal(t, []bar{{"a", "0.00", "25.00"}, {"c", "25.00", "75.00"}},
+		parts([]string{"a", "b", "c"}, 1, 0, 3).Bars)
 	assert.Equal(t, "62.50", scale{-2, 2}.at(0.5))
 	assert.Equal(t, "100.00", scale{0, 1}.at(7))
 }

@@ -69,6 +69,12 @@ learning_rate: {min: 1e-4, max: 1, scale: log}
 	near(math.Log(32)/math.Log(1025), small)
 	near(0.25, low)
 	near(0.25, tenth)
+	whole, seen := dimension{min: 1000, max: 1003, whole: true}, map[string]bool{}
+	rng := rand.New(rand.NewPCG(1, 1))
+	for range 100 {
+		seen[whole.draw(rng)] = true
+	}
+	assert.Equal(t, map[string]bool{"1000": true, "1001": true, "1002": true, "1003": true}, seen, "all digits count")
 	assert.Regexp(t, `^0\.\d{1,3}$`, (&dimension{min: 0.1, max: 0.5}).draw(rand.New(rand.NewPCG(1, 1))))
 }
 
