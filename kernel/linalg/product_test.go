@@ -228,6 +228,10 @@ func TestProductCancelled(t *testing.T) {
 	cancel()
 	x := NewMatrix(3, 5)
 	require.ErrorIs(t, generic(t).NewProduct(2).NT(ctx, NewMatrix(3, 3), x, x, false), context.Canceled)
+	require.ErrorIs(t, generic(t).NewProduct(2).NT(ctx, NewMatrix(0, 0), Matrix{}, Matrix{}, false), context.Canceled,
+		"an empty product")
+	require.ErrorIs(t, generic(t).NewProduct(2).NT(ctx, NewMatrix(3, 3), NewMatrix(3, 0), NewMatrix(3, 0), false),
+		context.Canceled, "a product without terms")
 }
 
 func TestProductPanics(t *testing.T) {

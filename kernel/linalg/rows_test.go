@@ -287,3 +287,11 @@ func TestRowsDoNotAllocate(t *testing.T) {
 		}))
 	})
 }
+
+// Vectors and lists that do not fit the rows of a matrix are refused, even where the rows have padding.
+func TestDotsPanics(t *testing.T) {
+	b, m := generic(t), NewMatrix(2, 3)
+	require.NotPanics(t, func() { b.Dots(make([]float32, 2), make([]float32, 3), m, nil) })
+	require.Panics(t, func() { b.Dots(make([]float32, 2), make([]float32, 2), m, nil) }, "a vector that is too short")
+	require.Panics(t, func() { b.Dots(make([]float32, 2), make([]float32, 3), m, []int32{0, 1, 1}) }, "a third row")
+}
