@@ -518,6 +518,14 @@ func TestProtocol(t *testing.T) {
 		"candidates that float32 may order differently. For these, the rank in LibKGE may differ. The true answer is")
 }
 
+// TestMachine checks that the page names the processor with its instruction set and the number of threads.
+func TestMachine(t *testing.T) {
+	g := graph(t, "")
+	r := evaluate(t, g, ranksOf(g, 5, 1))
+	r.Provenance.Machine.CPU, r.Provenance.Machine.Tier, r.Provenance.Machine.Threads = "Chip 9", "avx2", 3
+	assert.Contains(t, written(t, &Page{Evaluations: []Evaluation{{"e", r}}}), "Chip 9, avx2, 3 threads")
+}
+
 // TestLeftOut checks that the page counts the triples that are left out, and shows the notes about a checkpoint.
 func TestLeftOut(t *testing.T) {
 	g := graph(t, "")
@@ -530,6 +538,12 @@ func TestLeftOut(t *testing.T) {
 	assert.Contains(t, page(), "without 2 triples with unknown labels: both sides, ")
 	assert.Contains(t, page(), "Left out, with labels that a checkpoint lacks: 1,234 train, 0 valid and 2 test triples")
 	assert.Contains(t, page(), "the norm is assumed; the scale too")
+
+	c := compareRanks(t, g, ranksOf(g, 5, 1), ranksOf(g, 15, 2))
+	compared := func() string { return written(t, &Page{Comparisons: []Comparison{{"c", c}}}) }
+	assert.NotContains(t, compared(), "Left out")
+	c.Provenance.Data.LeftOut, c.LeftOut = metrics.LeftOut{Test: 2}, 1
+	assert.Contains(t, compared(), " Left out: 2 triples with unknown labels. Left out: 1 query.")
 }
 
 // TestFigures compares figures on the page with metrics that are computed here from the ranks.
@@ -842,10 +856,18 @@ func TestNumbers(t *testing.T) {
 	assert.Equal(t, scale{-0.05, 0.05}, signedScale(-0.04, 0.01, math.NaN()))
 	assert.Equal(t, scale{0, 0.3}, shareScale(0.3), "the largest value may be the end")
 	assert.Equal(t, scale{-0.2, 0.2}, signedScale(0.2), "the largest value may be the end")
-	assert.Equal(t, scale{-10, 10}, signedScale(6, -2))
+	assert.Equal(t, scale{-100, 100}, signedScale(60, -20, math.Inf(1)))
 	assert.Equal(t, scale{-1, 1}, signedScale(0), "there is no width without a difference")
 	assert.Equal(t, []bar{{"a", "0.00", "25.00"}, {"c", "25.00", "75.00"}},
 		parts([]string{"a", "b", "c"}, 1, 0, 3).Bars)
+	assert.Equal(t, &strip{Bars: []bar{{"hue1", "0", "25.00"}}, Low: "20.00", High: "40.00"},
+		scale{0, 0.5}.bar(0.125, [2]metrics.Number{0.1, 0.2}))
+	assert.Equal(t, &strip{Dot: "75.00", Zero: "50.00", Low: "25.00", High: "100.00"},
+		scale{-1, 1}.difference(0.5, [2]metrics.Number{-0.5, 1}))
+	assert.Equal(t, &strip{Dot: "75.00", Zero: "50.00"},
+		scale{-1, 1}.difference(0.5, [2]metrics.Number{undefined, undefined}), "no interval")
+	assert.Nil(t, scale{0, 1}.bar(undefined, [2]metrics.Number{0, 1}))
+	assert.Nil(t, scale{0, 1}.difference(undefined, [2]metrics.Number{0, 1}))
 	assert.Equal(t, "62.50", scale{-2, 2}.at(0.5))
 	assert.Equal(t, "100.00", scale{0, 1}.at(7))
 }
