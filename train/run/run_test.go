@@ -181,6 +181,24 @@ func TestClosedRun(t *testing.T) {
 	assert.NoError(t, r.Train(t.Context(), nil))
 }
 
+// An epoch fails if one of its files cannot be written, here because a folder has taken its place.
+func TestUnwritableFiles(t *testing.T) {
+	data := traintest.FamiliesFolder(t)
+	for _, name := range []string{stateName, logName, filepath.Join(lastName, parametersName)} {
+		dir := filepath.Join(t.TempDir(), "run")
+		require.NoError(t, create(t, dir, data, traintest.Small(2)))
+		r, err := Open(t.Context(), dir, machineOf(t, 1))
+		require.NoError(t, err)
+		require.NoError(t, r.TrainTo(t.Context(), 1, nil))
+		path := filepath.Join(dir, name)
+		require.NoError(t, os.Remove(path))
+		require.NoError(t, os.MkdirAll(filepath.Join(path, "inside"), 0o755))
+		assert.ErrorContains(t, r.Train(t.Context(), nil), path)
+		assert.Equal(t, 1, r.Epoch(), name)
+		require.NoError(t, r.Close())
+	}
+}
+
 // A run whose folder is moved away while it writes the files of an epoch leaves no log or state in a new folder at the
 // same place, and says what happened.
 func TestReplacedFolder(t *testing.T) {
