@@ -10,7 +10,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -98,7 +97,7 @@ func TestChangingCheckpoint(t *testing.T) {
 					changed = true
 					assert.NoError(t, change())
 				}}
-				status := execute(t.Context(), time.Now(), c.args, g, &stdout, g)
+				status := executeTested(t.Context(), t, c.args, g, &stdout, g)
 				require.True(t, changed)
 				got := outcome{status, stdout.String(), stderr.String()}
 				if how == "replaced" {

@@ -29,13 +29,17 @@ func TestMain(m *testing.M) {
 	os.Exit(status)
 }
 
-// command returns the command for a separate process, not yet started.
+// command returns the command for a separate process, not yet started. The end of the test validates
+// the JSON files that it wrote.
 func command(t *testing.T, args ...string) *exec.Cmd {
 	t.Helper()
 	self, err := os.Executable()
 	require.NoError(t, err)
 	cmd := exec.Command(self, args...)
 	cmd.Env = append(os.Environ(), asCommand+"=1")
+	if len(args) > 0 {
+		t.Cleanup(func() { checkJSONFiles(t, args) })
+	}
 	return cmd
 }
 
@@ -45,14 +49,27 @@ type outcome struct {
 	stdout, stderr string
 }
 
-// mquine runs the command in the test's process.
+// mquine runs the command in the test's process, and validates the JSON that it writes.
 func mquine(t *testing.T, args ...string) outcome { return mquineReading(t, "", args...) }
 
 func mquineReading(t *testing.T, stdin string, args ...string) outcome {
 	t.Helper()
 	var stdout, stderr bytes.Buffer
-	status := execute(t.Context(), time.Now(), args, strings.NewReader(stdin), &stdout, &stderr)
+	status := executeTested(t.Context(), t, args, strings.NewReader(stdin), &stdout, &stderr)
 	return outcome{status, stdout.String(), stderr.String()}
+}
+
+// executeTested is like execute, and validates the JSON that the command writes.
+func executeTested(
+	ctx context.Context, t *testing.T, args []string, stdin io.Reader, stdout, stderr io.Writer,
+) int {
+	t.Helper()
+	status := execute(ctx, time.Now(), args, stdin, stdout, stderr)
+	if text, ok := stdout.(*bytes.Buffer); ok {
+		checkJSON(t, "standard output", text.Bytes())
+	}
+	checkJSONFiles(t, args)
+	return status
 }
 
 // succeed runs the command and returns what it printed.
