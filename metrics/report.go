@@ -90,7 +90,7 @@ type Timing struct {
 	// Decide is the part of Rank for pairs that the first stage left undecided, averaged over the
 	// threads. It is 0 on GPUs, which do not measure it.
 	Decide float64 `json:"decide_s"`
-	// Total is the time from the start of the process to its end.
+	// Total is the time from the start of the process until the report is written.
 	Total float64 `json:"total_s"`
 }
 

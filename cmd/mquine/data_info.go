@@ -230,7 +230,7 @@ func describePublic(ctx context.Context, set catalogue.Dataset, dir string) (*pu
 		Entities: set.Entities, Relations: set.Relations,
 	}
 	for _, f := range set.Files {
-		state := fileInfo{Name: f.Name, Lines: f.Lines, Sums: f.Sums, State: "matches"}
+		state := fileInfo{Name: f.Name, Lines: f.Lines, Sums: append([]catalogue.Sum{}, f.Sums...), State: "matches"}
 		path, err := f.Find(dir)
 		switch {
 		case err != nil:

@@ -108,9 +108,10 @@ type gpuInfo struct {
 
 // describeGPUs returns the GPUs, or says why there are none.
 func describeGPUs() (list []gpuInfo, none string) {
+	list = []gpuInfo{}
 	infos, err := cuda.List()
 	if err != nil {
-		return nil, strings.TrimPrefix(err.Error(), "cuda: ")
+		return list, strings.TrimPrefix(err.Error(), "cuda: ")
 	}
 	for _, d := range infos {
 		g := gpuInfo{

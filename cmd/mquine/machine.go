@@ -62,7 +62,7 @@ func describeMachine(ctx context.Context, backends []*kernel.Backend) (machineIn
 		Machine: machine(), OS: runtime.GOOS, Arch: runtime.GOARCH,
 		Cores: cpuid.CPU.PhysicalCores, Threads: runtime.GOMAXPROCS(0),
 		Caches:   cacheInfo{max(cache.L1I, 0), max(cache.L1D, 0), max(cache.L2, 0), max(cache.L3, 0)},
-		Features: cpuid.CPU.FeatureSet(),
+		Features: cpuid.CPU.FeatureSet(), UsedFeatures: []string{}, Tiers: []tierInfo{},
 	}
 	info.GPUs, info.NoGPU = describeGPUs()
 	if len(backends) > 0 {

@@ -79,7 +79,9 @@ func inspect(ctx context.Context, dir string) (*Inspection, error) {
 	if err != nil {
 		return nil, err
 	}
-	result := &Inspection{Format: format.name, Path: src.path, SHA256: sum, Metadata: src.metadata}
+	result := &Inspection{
+		Format: format.name, Path: src.path, SHA256: sum, Metadata: src.metadata, Tensors: []TensorStatistics{},
+	}
 	for _, f := range src.files {
 		result.Bytes += int64(len(f.Bytes()))
 	}
