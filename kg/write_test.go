@@ -93,7 +93,6 @@ func TestWriteAddsVocabulariesOnlyWhereNeeded(t *testing.T) {
 	}
 }
 
-// Files beside the splits cannot leave the folder or replace a file of the data set.
 // TestWriteExtras compares the copied extras with the files that the graph came from.
 func TestWriteExtras(t *testing.T) {
 	extras := map[string]string{
@@ -116,6 +115,7 @@ func TestWriteExtras(t *testing.T) {
 	}
 }
 
+// Files beside the splits cannot leave the folder or replace a file of the data set.
 func TestWriteBeside(t *testing.T) {
 	g := gridGraph(2)
 	parent := t.TempDir()

@@ -75,7 +75,7 @@ var (
 	// keep the phases of all float32 parameters, and products of their sines, within the range of
 	// float64.
 	phaseRange = &HyperParameter{
-		Key: EmbeddingRange, Help: embeddingRange.Help,
+		Key: EmbeddingRange, Help: "the stored value that stands for π",
 		Initial: initialRange, Least: 1e-30, Most: 1e30,
 	}
 )

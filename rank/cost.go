@@ -97,7 +97,8 @@ var fullWidthCosts = costs{
 // times of eight rankings of FB15k-237 on Zen 4 (docs/performance.md), with and without VNNI, and to the
 // rates of the benchmark Panel. AVX2 and AVX-512 without VNNI have the same rates. Int16 has other kernels
 // with AMX, which these processors lack. On a Xeon, where the costs of float32 and int8 have the same ratio
-// as on Zen 4, a pair in int16 costs a fifth as much as a pair in float32.
+// as on Zen 4, a pair in int16 costs a fifth as much as a pair in float32. Zen 5 without VNNI was not measured
+// and has the costs of Zen 4.
 func costsOf(b *kernel.Backend) costs {
 	if b.Features.Has(kernel.FeatureVNNI) && !b.Features.Has(kernel.FeatureAMX) && kernel.FullWidthAVX512() {
 		return fullWidthCosts

@@ -108,8 +108,8 @@ func TestCheapestScreen(t *testing.T) {
 	}
 }
 
-// TestCheapestScreenByWidth checks the choice where the benchmark ScreenChoice found other screens fastest on
-// processors with half-width and with full-width AVX-512 (docs/performance.md): 22,850 queries of FB15k-237.
+// TestCheapestScreenByWidth checks the choice for 22,850 queries of FB15k-237, for which the benchmark ScreenChoice
+// found these screens fastest on processors with half-width and with full-width AVX-512 (docs/performance.md).
 func TestCheapestScreenByWidth(t *testing.T) {
 	queries := make([]engine.Query, 22_850)
 	for i := range queries {

@@ -162,7 +162,8 @@ func (i *importing) check(cmd *cobra.Command) error {
 		return err
 	}
 	for _, h := range spec.Hyper {
-		if required := h.Default < h.Least; required && !cmd.Flags().Changed(h.Flag()) {
+		required := h.Default < h.Least // the default of an optional parameter is allowed
+		if required && !cmd.Flags().Changed(h.Flag()) {
 			return fmt.Errorf("--model %s needs --%s: %s", i.tensors.Model, h.Flag(), h.Help)
 		}
 	}

@@ -63,11 +63,6 @@ func (p *properties) UnmarshalJSON(object []byte) error {
 	return nil
 }
 
-// isObject reports whether the schema describes the fields of an object.
-func (s *schema) isObject() bool {
-	return s.Properties != nil || strings.HasPrefix(s.Ref, "#") && s.Unevaluated != nil
-}
-
 // isClosed reports whether the schema forbids other fields.
 func (s *schema) isClosed() bool {
 	return string(s.Additional) == "false" || string(s.Unevaluated) == "false"

@@ -72,10 +72,14 @@ func validate(file string, document []byte) error {
 
 // checkJSON validates a text if it is a JSON object with the field "schema". Other texts pass, because
 // a failed command may leave an incomplete or an unrelated one.
-func checkJSON(t *testing.T, where string, text []byte) {
+func checkJSON(t *testing.T, where string, text []byte, succeeded bool) {
 	t.Helper()
 	var object struct{ Schema string }
-	if !bytes.HasPrefix(text, []byte("{")) || json.Unmarshal(text, &object) != nil {
+	if !bytes.HasPrefix(text, []byte("{")) {
+		return
+	}
+	if err := json.Unmarshal(text, &object); err != nil {
+		assert.False(t, succeeded, "%s: %v", where, err)
 		return
 	}
 	if strings.HasPrefix(object.Schema, "mquine.") {
@@ -84,7 +88,7 @@ func checkJSON(t *testing.T, where string, text []byte) {
 }
 
 // checkJSONFiles validates the JSON files that a command with the given arguments may have written.
-func checkJSONFiles(t *testing.T, args []string) {
+func checkJSONFiles(t *testing.T, args []string, succeeded bool) {
 	t.Helper()
 	cmd, rest, err := newRootCommand(time.Now()).Find(args)
 	if err != nil || cmd.ParseFlags(rest) != nil {
@@ -106,7 +110,7 @@ func checkJSONFiles(t *testing.T, args []string) {
 			continue
 		}
 		if text, err := compressed.ReadFile(context.Background(), path); err == nil {
-			checkJSON(t, path, text)
+			checkJSON(t, path, text, succeeded)
 		}
 	}
 	if name := cmd.Name(); dir != "" && (name == "train" || name == "tune") {
@@ -189,41 +193,47 @@ func TestSchemasAreComplete(t *testing.T) {
 	require.NoError(t, err)
 	for file := range schemas {
 		document := readSchema(t, file)
+		p := &schemaPage{t: t, common: readSchema(t, commonSchema).Defs, local: document.Defs}
 		assert.Equal(t, "https://json-schema.org/draft/2020-12/schema", document.Dialect, file)
 		assert.NotEmpty(t, document.Title, file)
 		if file != commonSchema {
-			checkSchema(t, file, document.schema, true)
+			p.check(file, document.schema, true)
 		}
 		assert.NotEmpty(t, document.Description, file)
 		for _, d := range document.Defs {
 			// Other objects may extend a definition, and must then be closed.
-			checkSchema(t, file+" "+d.name, &d.schema, false)
+			p.check(file+" "+d.name, &d.schema, false)
 			assert.NotEmpty(t, d.Description, "%s: %s has no description", file, d.name)
 		}
 	}
 }
 
-// checkSchema checks a schema and the schemas in it.
-func checkSchema(t *testing.T, where string, s *schema, closed bool) {
+// check checks a schema and the schemas in it.
+func (p *schemaPage) check(where string, s *schema, closed bool) {
+	t := p.t
 	t.Helper()
-	if closed && s.isObject() {
-		assert.True(t, s.isClosed(), "%s allows other fields", where)
+	of := s
+	if s.Ref != "" {
+		_, of = p.resolve(s.Ref)
+	}
+	if closed && (s.Properties != nil || of.Properties != nil) {
+		assert.True(t, s.isClosed() || of.isClosed(), "%s allows other fields", where)
 	}
 	for _, name := range s.Required {
-		is := func(p property) bool { return p.name == name }
+		is := func(f property) bool { return f.name == name }
 		assert.True(t, s.Ref != "" || slices.ContainsFunc(s.Properties, is), "%s requires the unknown %s", where, name)
 	}
-	for _, p := range slices.Concat(s.Properties, s.Patterns) {
-		at := where + "." + p.name
-		assert.NotEmpty(t, p.Description, "%s has no description", at)
-		checkSchema(t, at, &p.schema, true)
+	for _, f := range slices.Concat(s.Properties, s.Patterns) {
+		at := where + "." + f.name
+		assert.NotEmpty(t, f.Description, "%s has no description", at)
+		p.check(at, &f.schema, true)
 	}
 	if s.Items != nil {
-		checkSchema(t, where+"[]", s.Items, true)
+		p.check(where+"[]", s.Items, true)
 	}
 	if v := s.values(); v != nil {
 		assert.NotEmpty(t, v.Description, "the values of %s have no description", where)
-		checkSchema(t, where+".*", v, true)
+		p.check(where+".*", v, true)
 	}
 }
 

@@ -30,7 +30,7 @@ func TestMain(m *testing.M) {
 }
 
 // command returns the command for a separate process, not yet started. The end of the test validates
-// the JSON files that it wrote.
+// the JSON files that the command wrote, as far as they still exist.
 func command(t *testing.T, args ...string) *exec.Cmd {
 	t.Helper()
 	self, err := os.Executable()
@@ -38,7 +38,7 @@ func command(t *testing.T, args ...string) *exec.Cmd {
 	cmd := exec.Command(self, args...)
 	cmd.Env = append(os.Environ(), asCommand+"=1")
 	if len(args) > 0 {
-		t.Cleanup(func() { checkJSONFiles(t, args) })
+		t.Cleanup(func() { checkJSONFiles(t, args, false) })
 	}
 	return cmd
 }
@@ -66,9 +66,9 @@ func executeTested(
 	t.Helper()
 	status := execute(ctx, time.Now(), args, stdin, stdout, stderr)
 	if text, ok := stdout.(*bytes.Buffer); ok {
-		checkJSON(t, "standard output", text.Bytes())
+		checkJSON(t, "standard output", text.Bytes(), status == exitOK)
 	}
-	checkJSONFiles(t, args)
+	checkJSONFiles(t, args, status == exitOK)
 	return status
 }
 

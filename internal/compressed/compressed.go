@@ -110,13 +110,12 @@ func ReadFile(ctx context.Context, path string) ([]byte, error) {
 }
 
 // NewReader returns a reader of the contents of f, a file with the given name. Closing it does not
-// close f. A pointer to a file in Git LFS is an error.
+// close f. The error is ErrPointer if f is a pointer to a file in Git LFS.
 func NewReader(f io.Reader, path string) (io.ReadCloser, error) {
 	stored := bufio.NewReaderSize(f, 1<<16)
 	start, err := stored.Peek(len(lfsPointer)) // the next read returns any other error
 	if string(start) == lfsPointer {
-		return nil, errors.New("it is a Git LFS pointer, not the file itself: " +
-			"run \"git lfs pull\" in its repository and copy it again")
+		return nil, ErrPointer
 	}
 	if !Is(path) {
 		return io.NopCloser(stored), nil
@@ -138,6 +137,10 @@ func NewReader(f io.Reader, path string) (io.ReadCloser, error) {
 	}
 	return z.IOReadCloser(), nil
 }
+
+// ErrPointer says that a file is a pointer to a file in Git LFS.
+var ErrPointer = errors.New(
+	"it is a Git LFS pointer, not the file itself: run \"git lfs pull\" in its repository and copy it again")
 
 // ErrTrailing says that a file does not end with its gzip archive.
 var ErrTrailing = errors.New("other data follow the end of the gzip archive")

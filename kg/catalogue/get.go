@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/mquine/mquine/internal/atomicfile"
+	"github.com/mquine/mquine/internal/compressed"
 	"github.com/mquine/mquine/internal/filelock"
 	"github.com/mquine/mquine/internal/text"
 )
@@ -173,6 +174,8 @@ func (d Dataset) verifyPresent(ctx context.Context, dir string) error {
 		case errors.As(err, new(*mismatchError)):
 			return fmt.Errorf("%w; remove it and run the same command to fetch it again, "+
 				"or rename the folder if it is another data set", err)
+		case errors.Is(err, compressed.ErrPointer):
+			return fmt.Errorf("%w, or remove it and run the same command to fetch it again", err)
 		default:
 			return fmt.Errorf("%w; remove it and run the same command to fetch it again", err)
 		}

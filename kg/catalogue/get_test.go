@@ -120,16 +120,18 @@ func TestGetRefusesDamagedCopy(t *testing.T) {
 	require.ErrorContains(t, err, "remove it and run the same command")
 	require.Equal(t, []string{"test.txt", "train.txt", "valid.txt"}, entries(t, filepath.Join(f.Dir, "toy")))
 
-	for _, c := range []struct{ text, doing, problem string }{
-		{gzipped(t, toyTexts["train"])[:1000], "reading", "unexpected EOF"},
-		{"\x1f\x8b", "decompressing", "it is not a gzip file (unexpected EOF)"},
+	for text, problem := range map[string]string{
+		gzipped(t, toyTexts["train"])[:1000]: "unexpected EOF; remove it",
+		"\x1f\x8b":                           "it is not a gzip file (unexpected EOF); remove it",
+		"version https://git-lfs.github.com/spec/v1\noid sha256:ab\nsize 7\n": "it is a Git LFS pointer, not the " +
+			"file itself: run \"git lfs pull\" in its repository and copy it again, or remove it",
 	} {
 		f := fetcher(t)
 		path := filepath.Join(f.Dir, "toy", "train.txt.gz")
-		writeFiles(t, filepath.Dir(path), map[string]string{"train.txt.gz": c.text})
+		writeFiles(t, filepath.Dir(path), map[string]string{"train.txt.gz": text})
 		_, err := f.Get(t.Context(), toy(), "")
 		require.EqualError(t, err,
-			c.doing+" "+path+": "+c.problem+"; remove it and run the same command to fetch it again")
+			"reading "+path+": "+problem+" and run the same command to fetch it again")
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
 		_, err = f.Get(ctx, toy(), "")

@@ -129,7 +129,7 @@ func (f File) copyText(ctx context.Context, w io.Writer, r io.Reader, name strin
 	const maxLine = 1 << 16 // far above the longest line of a benchmark
 	plain, err := uncompressed(r)
 	if err != nil {
-		return 0, fmt.Errorf("decompressing %s: %w", name, err)
+		return 0, fmt.Errorf("reading %s: %w", name, err)
 	}
 	defer plain.Close()
 	in := bufio.NewReaderSize(plain, maxLine)
