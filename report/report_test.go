@@ -857,7 +857,7 @@ func TestNumbers(t *testing.T) {
 	assert.Equal(t, scale{0, 0.3}, shareScale(0.3), "the largest value may be the end")
 	assert.Equal(t, scale{-0.2, 0.2}, signedScale(0.2), "the largest value may be the end")
 	assert.Equal(t, scale{-100, 100}, signedScale(60, -20, math.Inf(1)))
-	assert.Equal(t, scale{-1, 1}, signedScale(0), "there is no width without a difference")
+	assert.Equal(t, scale{-1, 1}, signedScale(0), "the scale has a width even if all differences are 0")
 	assert.Equal(t, []bar{{"a", "0.00", "25.00"}, {"c", "25.00", "75.00"}},
 		parts([]string{"a", "b", "c"}, 1, 0, 3).Bars)
 	assert.Equal(t, &strip{Bars: []bar{{"hue1", "0", "25.00"}}, Low: "20.00", High: "40.00"},
