@@ -632,7 +632,7 @@ func TestCompareChecksBeforeRanking(t *testing.T) {
 	require.NoError(t, os.WriteFile(file, []byte("a\n"), 0o644))
 	require.NoError(t, os.Mkdir(empty, 0o755))
 	for path, sentence := range map[string]string{
-		w.path("none"):                         "there is no checkpoint " + w.path("none") + ": no such folder",
+		w.path("none"):                         "there is no checkpoint " + w.path("none") + ": no such file or folder",
 		empty:                                  "empty is not a checkpoint: ",
 		filepath.Join(w.model, "entities.tsv"): "entities.tsv:1: the columns of a ranks file are",
 		file:                                   "list.txt:1: the columns of a ranks file are",

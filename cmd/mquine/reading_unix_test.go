@@ -91,7 +91,7 @@ func TestFirstErrorEndsReading(t *testing.T) {
 		{"compare", w.model, none},
 	} {
 		mquine(t, append(args, "--data", data)...).requireSentence(t, exitFailed,
-			"there is no checkpoint "+none+": no such folder")
+			"there is no checkpoint "+none+": no such file or folder")
 	}
 	run := w.path("run")
 	require.NoError(t, os.Mkdir(run, 0o755))

@@ -173,7 +173,7 @@ func openSource(ctx context.Context, dir, wanted string, open opener) (format, *
 	}
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return format{}, nil, fmt.Errorf("there is no checkpoint %s: no such folder", dir)
+		return format{}, nil, fmt.Errorf("there is no checkpoint %s: no such file or folder", dir)
 	case err != nil:
 		return format{}, nil, fmt.Errorf("opening checkpoint: %w", err)
 	case !info.IsDir() && formats.Find(dir) == nil:

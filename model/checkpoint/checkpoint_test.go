@@ -156,7 +156,7 @@ func TestOpenRefuses(t *testing.T) {
 func TestOpenRefusesFolders(t *testing.T) {
 	absent := filepath.Join(t.TempDir(), "absent")
 	_, err := Open(t.Context(), absent)
-	assert.EqualError(t, err, "there is no checkpoint "+absent+": no such folder")
+	assert.EqualError(t, err, "there is no checkpoint "+absent+": no such file or folder")
 
 	empty := t.TempDir()
 	_, err = Open(t.Context(), empty)
