@@ -57,6 +57,9 @@ func family(b *testing.B) {
 		if ours && (x.Quick || !testing.Short()) {
 			b.Run(rest, func(b *testing.B) {
 				ran = true
+				if x.Missing != "" {
+					b.Skipf("the training split of %s is not installed: run mquine data get %[1]s", x.Missing)
+				}
 				x.Run(b)
 			})
 		}

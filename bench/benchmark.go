@@ -7,12 +7,14 @@ package bench
 import (
 	"context"
 	"fmt"
+	"path/filepath"
 	"runtime"
 	"strings"
 	"testing"
 
 	"github.com/mquine/mquine/kernel"
 	"github.com/mquine/mquine/kernel/ceiling"
+	"github.com/mquine/mquine/kg"
 )
 
 // Benchmark is a benchmark with its name.
@@ -21,8 +23,12 @@ type Benchmark struct {
 	Name string
 	// Quick reports whether the quick subset, which runs in about a minute, includes the benchmark.
 	Quick bool
+	// Missing is the name of the data set that the benchmark needs, if its training split is not
+	// installed, or "".
+	Missing string
 
-	run func(ctx context.Context, b *testing.B) error
+	data string // the name of the data set that must be installed, or ""
+	run  func(ctx context.Context, b *testing.B) error
 }
 
 // Family returns the first part of the name.
@@ -56,7 +62,7 @@ type suite struct {
 // All lists the benchmarks for this machine and for the tiers and features that the environment
 // allows (kernel.TierEnv, kernel.CPUEnv). The benchmarks share data and are not safe for concurrent
 // use. Graphs and checkpoints are created on first use. Checkpoints stay in the user's cache
-// folder.
+// folder. Benchmarks whose data set is not installed are listed, too (Benchmark.Missing).
 func All() ([]Benchmark, error) {
 	backends, err := kernel.Available()
 	if err != nil {
@@ -66,6 +72,13 @@ func All() ([]Benchmark, error) {
 	var all []Benchmark
 	for _, list := range families {
 		all = append(all, list(s)...)
+	}
+	dir, err := kg.DataDir()
+	for i, x := range all {
+		train, _ := filepath.Glob(filepath.Join(dir, x.data, "train.*"))
+		if x.data != "" && (err != nil || len(train) == 0) {
+			all[i].Missing = x.data
+		}
 	}
 	return all, nil
 }

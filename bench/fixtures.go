@@ -16,22 +16,22 @@ import (
 	"github.com/mquine/mquine/train/clustered"
 )
 
-// shape describes a graph for benchmarks. If real is set, the graph is the installed data set of
-// that name. Otherwise it is synth.Zipf's graph of the given size, which is as skewed as a real
-// one.
+// shape describes a graph for benchmarks: the installed data set of that name or, if data is "",
+// synth.Zipf's graph of the given size, which is as skewed as a real one.
 type shape struct {
 	name string
 	size synth.Config
-	real bool
+	data string
 }
 
-// shapes lists a small graph for the quick subset, and graphs as large as the paper's data sets but
-// with fewer test triples.
+// shapes lists a small graph for the quick subset, graphs as large as the paper's data sets but with
+// fewer test triples, and these data sets themselves.
 var shapes = []shape{
 	newShape("small", 2000, 20, 20_000, 500),
 	newShape("fb15k-237-like", 14_541, 237, 272_115, 17_535),
 	newShape("wn18rr-like", 40_943, 11, 86_835, 3034),
 	newShape("yago3-10-like", 123_182, 37, 1_079_040, 5000),
+	realShape("fb15k-237"), realShape("wn18rr"), realShape("yago3-10"),
 }
 
 func newShape(name string, entities, relations, train, valid int) shape {
@@ -40,20 +40,10 @@ func newShape(name string, entities, relations, train, valid int) shape {
 	}}
 }
 
-// realShapes lists the paper's data sets that are installed with their training split.
-func realShapes() []shape {
-	var list []shape
-	dir, err := kg.DataDir()
-	if err != nil {
-		return nil // the synthetic shapes need no data folder
-	}
-	for _, n := range []string{"fb15k-237", "wn18rr", "yago3-10"} {
-		if train, _ := filepath.Glob(filepath.Join(dir, n, "train.*")); len(train) > 0 {
-			list = append(list, shape{name: n, real: true})
-		}
-	}
-	return list
-}
+func realShape(data string) shape { return shape{name: data, data: data} }
+
+// quick reports whether the quick subset includes the graph.
+func (s shape) quick() bool { return s.name == "small" }
 
 // ranked is the number of test triples that an evaluation ranks.
 const ranked = 500
@@ -80,7 +70,7 @@ func (f *fixtures) open(ctx context.Context, s shape) (g *kg.Graph, err error) {
 	if f.graph != nil && f.shape == s.name {
 		return f.graph, nil
 	}
-	if s.real {
+	if s.data != "" {
 		g, err = kg.Open(ctx, s.name)
 	} else {
 		g, _, err = synth.Zipf(ctx, s.size)

@@ -20,10 +20,12 @@ import (
 // loads measures how fast a data set is read and how fast its known answers are indexed.
 func loads(s *suite) []Benchmark {
 	var list []Benchmark
-	for _, sh := range append(shapes, realShapes()...) {
-		quick := sh.name == "small"
+	for _, sh := range shapes {
+		benchmark := func(family string, run func(context.Context, *testing.B) error) Benchmark {
+			return Benchmark{Name: name(family, "data", sh.name), Quick: sh.quick(), data: sh.data, run: run}
+		}
 		list = append(list,
-			Benchmark{name("Load", "data", sh.name), quick, func(ctx context.Context, b *testing.B) error {
+			benchmark("Load", func(ctx context.Context, b *testing.B) error {
 				g, err := s.fixtures.open(ctx, sh)
 				if err != nil {
 					return err
@@ -44,8 +46,8 @@ func loads(s *suite) []Benchmark {
 				perSecond(b, "triples/s", count(g))
 				perSecond(b, "GB/s", float64(bytes)/1e9)
 				return nil
-			}},
-			Benchmark{name("Index", "data", sh.name), quick, func(ctx context.Context, b *testing.B) error {
+			}),
+			benchmark("Index", func(ctx context.Context, b *testing.B) error {
 				g, err := s.fixtures.open(ctx, sh)
 				if err != nil {
 					return err
@@ -57,7 +59,7 @@ func loads(s *suite) []Benchmark {
 				}
 				perSecond(b, "triples/s", count(g))
 				return nil
-			}},
+			}),
 		)
 	}
 	return list
@@ -76,7 +78,7 @@ type job struct {
 func jobs() []job {
 	var list []job
 	dims := map[string]int{"small": 20, "fb15k-237": 38, "wn18rr": 35, "yago3-10": 18}
-	for _, sh := range append(shapes, realShapes()...) {
+	for _, sh := range shapes {
 		list = append(list, job{sh, "mquine", dims[strings.TrimSuffix(sh.name, "-like")]})
 		if sh.name == "fb15k-237-like" {
 			for _, m := range []string{"transe-l1", "complex", "rotate", "protate"} {
@@ -87,10 +89,10 @@ func jobs() []job {
 	return list
 }
 
-func (j job) quick() bool { return j.shape.name == "small" }
-
-func (j job) name(family string, pairs ...any) string {
-	return name(family, append(pairs, "data", j.shape.name, "model", j.model, "dim", j.dim)...)
+// benchmark returns a benchmark of the job, which the quick subset includes for the small graph.
+func (j job) benchmark(run func(context.Context, *testing.B) error, family string, pairs ...any) Benchmark {
+	pairs = append(pairs, "data", j.shape.name, "model", j.model, "dim", j.dim)
+	return Benchmark{Name: name(family, pairs...), Quick: j.shape.quick(), data: j.shape.data, run: run}
 }
 
 // opens measures how fast a checkpoint is opened. Opening maps it, checks every parameter and reads
@@ -98,7 +100,7 @@ func (j job) name(family string, pairs ...any) string {
 func opens(s *suite) []Benchmark {
 	var list []Benchmark
 	for _, j := range jobs() {
-		list = append(list, Benchmark{j.name("Open"), j.quick(), func(ctx context.Context, b *testing.B) error {
+		open := func(ctx context.Context, b *testing.B) error {
 			sub, err := s.fixtures.with(ctx, j.shape, j.model, j.dim)
 			if err != nil {
 				return err
@@ -116,7 +118,8 @@ func opens(s *suite) []Benchmark {
 			}
 			perSecond(b, "GB/s", float64(bytes)/1e9)
 			return nil
-		}})
+		}
+		list = append(list, j.benchmark(open, "Open"))
 	}
 	return list
 }
@@ -135,13 +138,16 @@ func evaluations(s *suite) []Benchmark {
 			continue // it would take minutes
 		}
 		for _, j := range jobs() {
-			quick := j.quick() && s.best(backend)
-			list = append(list,
-				Benchmark{j.name("Pack", "tier", backend.Tier), quick,
-					func(ctx context.Context, b *testing.B) error { return pack(ctx, b, s, j, backend) }},
-				Benchmark{j.name("Evaluate", "tier", backend.Tier), quick,
-					func(ctx context.Context, b *testing.B) error { return evaluate(ctx, b, s, j, backend) }},
-			)
+			both := []Benchmark{
+				j.benchmark(func(ctx context.Context, b *testing.B) error { return pack(ctx, b, s, j, backend) },
+					"Pack", "tier", backend.Tier),
+				j.benchmark(func(ctx context.Context, b *testing.B) error { return evaluate(ctx, b, s, j, backend) },
+					"Evaluate", "tier", backend.Tier),
+			}
+			for i := range both {
+				both[i].Quick = both[i].Quick && s.best(backend)
+			}
+			list = append(list, both...)
 		}
 	}
 	return list
@@ -241,7 +247,7 @@ func predictions(s *suite) []Benchmark {
 			b.ReportMetric(float64(allocated()-before)/float64(rounds*queries), "B/query")
 			return nil
 		}
-		list = append(list, Benchmark{j.name("Predict", "tier", s.backends[0].Tier), j.quick(), predict})
+		list = append(list, j.benchmark(predict, "Predict", "tier", s.backends[0].Tier))
 	}
 	return list
 }

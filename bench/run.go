@@ -6,11 +6,14 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"maps"
 	"regexp"
 	"slices"
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/mquine/mquine/internal/text"
 )
 
 // Options selects the benchmarks that Run runs.
@@ -49,8 +52,25 @@ func Run(ctx context.Context, w io.Writer, m Machine, o Options) error {
 	if len(chosen) == 0 {
 		return o.noMatch(all)
 	}
+	absent := map[string]int{} // the numbers of benchmarks that need data sets which are not installed
+	chosen = slices.DeleteFunc(chosen, func(x Benchmark) bool {
+		if x.Missing != "" {
+			absent[x.Missing]++
+		}
+		return x.Missing != ""
+	})
+	names := slices.Sorted(maps.Keys(absent))
+	if len(chosen) == 0 {
+		return fmt.Errorf("the training split of %s is not installed: run mquine data get %[1]s", names[0])
+	}
 	if err := errors.Join(m.WriteBasics(w), m.WriteDetails(w)); err != nil {
 		return err
+	}
+	for _, name := range names {
+		if _, err := fmt.Fprintf(w, "# without %s: the training split of %s is not installed\n",
+			text.Plural(absent[name], "benchmark"), name); err != nil {
+			return err
+		}
 	}
 	registerFlags()
 	if err := flag.Set("test.benchtime", o.Time.String()); err != nil {
@@ -65,8 +85,6 @@ func Run(ctx context.Context, w io.Writer, m Machine, o Options) error {
 			result, err := x.measure(ctx)
 			if err != nil {
 				err = fmt.Errorf("benchmark %s: %w", x.Name, err)
-			} else if result.N == 0 {
-				_, err = fmt.Fprintf(w, "# %s was skipped: its data is not installed\n", x.Name)
 			} else {
 				suffix := ""
 				if n := threads(); n != 1 { // as in go test

@@ -26,7 +26,8 @@ func screenChoices(s *suite) []Benchmark {
 	add := func(sh shape, kind, m string, dim int) {
 		list = append(list, Benchmark{
 			Name:  name("ScreenChoice", "data", sh.name, "checkpoint", kind, "model", m, "dim", dim),
-			Quick: sh.name == "small",
+			Quick: sh.quick(),
+			data:  sh.data,
 			run: func(ctx context.Context, b *testing.B) error {
 				sub, err := s.fixtures.withKind(ctx, sh, m, dim, kind)
 				if err != nil {
@@ -37,18 +38,13 @@ func screenChoices(s *suite) []Benchmark {
 		})
 	}
 	add(shapes[0], randomKind, "complex", 100)
-	for _, sh := range realShapes() {
-		if sh.name != "fb15k-237" {
-			continue
-		}
-		for _, m := range []string{"distmult", "complex", "mquade", "mquine", "transe-l1", "rotate", "protate"} {
-			for _, dim := range map[string][]int{
-				"distmult": {200, 600}, "complex": {100, 400}, "mquade": {12, 20}, "mquine": {12, 30},
-				"transe-l1": {100, 400}, "rotate": {100, 400}, "protate": {100, 400},
-			}[m] {
-				for _, kind := range []string{randomKind, earlyKind, trainedKind, clusteredKind} {
-					add(sh, kind, m, dim)
-				}
+	for _, m := range []string{"distmult", "complex", "mquade", "mquine", "transe-l1", "rotate", "protate"} {
+		for _, dim := range map[string][]int{
+			"distmult": {200, 600}, "complex": {100, 400}, "mquade": {12, 20}, "mquine": {12, 30},
+			"transe-l1": {100, 400}, "rotate": {100, 400}, "protate": {100, 400},
+		}[m] {
+			for _, kind := range []string{randomKind, earlyKind, trainedKind, clusteredKind} {
+				add(realShape("fb15k-237"), kind, m, dim)
 			}
 		}
 	}

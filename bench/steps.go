@@ -36,39 +36,40 @@ import (
 // same share of the median wall-clock time, which idle threads and other programs lengthen. GFLOP/s
 // counts the products alone.
 func trainingSteps(s *suite) []Benchmark {
-	shapes := map[int]*kg.Graph{}
+	shapes := map[string]*kg.Graph{}
 	backend := s.backends[0]
 	step := func(x stepShape, quick bool, family string, path ...any) Benchmark {
+		data := ""
+		if x.config.ZSamples > 0 {
+			data = "fb15k-237"
+		}
 		return Benchmark{
 			Name:  name(family, append([]any{"tier", backend.Tier}, path...)...),
 			Quick: quick,
-			run: func(ctx context.Context, b *testing.B) error {
-				z := x.config.ZSamples
-				if shapes[z] == nil {
+			data:  data,
+			run: func(ctx context.Context, b *testing.B) (err error) {
+				if shapes[data] == nil {
 					g := skewedGraph(14541, 237, 16*1024)
-					if z > 0 {
-						var err error
-						if g, err = kg.Open(ctx, "fb15k-237"); err != nil {
-							b.Skip(err)
+					if data != "" {
+						if g, err = kg.Open(ctx, data); err != nil {
+							return err
 						}
 					}
-					shapes[z] = g
+					shapes[data] = g
 				}
-				return x.measure(ctx, b, backend, shapes[z])
+				return x.measure(ctx, b, backend, shapes[data])
 			},
 		}
 	}
-	list := []Benchmark{step(newStepShape("mquine", 38), true, "TrainStep", "zsamples", 0)}
-	if _, err := kg.DataDir(); err == nil {
-		x := newStepShape("mquine", 38)
-		x.config.ZSamples, x.config.Filter = 32, true
-		list = append(list, step(x, false, "TrainStep", "zsamples", 32))
-	}
-	list = append(list,
+	z := newStepShape("mquine", 38)
+	z.config.ZSamples, z.config.Filter = 32, true
+	list := []Benchmark{
+		step(newStepShape("mquine", 38), true, "TrainStep", "zsamples", 0),
+		step(z, false, "TrainStep", "zsamples", 32),
 		step(newStepShape("transe-l1", 400), false, "TrainStep", "model", "transe-l1"),
 		step(newStepShape("rotate", 200), false, "TrainStep", "model", "rotate"),
 		step(newStepShape("complex", 200), false, "TrainStep", "model", "complex"),
-	)
+	}
 	if backend.Features.Has(kernel.FeatureAVX512BF16) {
 		x := newStepShape("mquine", 38)
 		x.config.Products = recipe.BF16
@@ -328,9 +329,6 @@ func (l threadsLimit) sample() float64 {
 // prediction. In these steps, Adam has few skipped steps to catch up with.
 func presetSteps(s *suite) []Benchmark {
 	const kind = "best"
-	if _, err := kg.DataDir(); err != nil {
-		return nil
-	}
 	backend := s.backends[0]
 	own := recipe.ModelPresets(kind)
 	var list []Benchmark
@@ -349,6 +347,7 @@ func presetSteps(s *suite) []Benchmark {
 			for _, products := range recipe.AvailableProducts(backend) {
 				list = append(list, Benchmark{
 					Name: name("PresetStep", "tier", backend.Tier, "data", data, "model", m, "products", products),
+					data: data,
 					run: func(ctx context.Context, b *testing.B) error {
 						c, err := recipe.Base(kind, data, m)
 						if err != nil {
@@ -357,7 +356,7 @@ func presetSteps(s *suite) []Benchmark {
 						c.Products = products
 						g, err := kg.Open(ctx, data)
 						if err != nil {
-							b.Skip(err)
+							return err
 						}
 						return stepShape{c}.measure(ctx, b, backend, g)
 					},

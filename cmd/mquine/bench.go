@@ -73,9 +73,10 @@ func (p percent) Set(text string) error {
 
 func newBenchListCommand() *cobra.Command {
 	return &cobra.Command{
-		Use:     "list",
-		Short:   "List the benchmarks",
-		Long:    `List the benchmarks of this machine. The quick subset is marked "quick".`,
+		Use:   "list",
+		Short: "List the benchmarks",
+		Long: `List the benchmarks of this machine. The quick subset is marked "quick", and
+benchmarks whose data set is not installed are marked "needs" and its name.`,
 		Example: `  mquine bench list`,
 		Args:    noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -88,6 +89,9 @@ func newBenchListCommand() *cobra.Command {
 				text.WriteString(x.Name)
 				if x.Quick {
 					text.WriteString("\tquick")
+				}
+				if x.Missing != "" {
+					text.WriteString("\tneeds " + x.Missing)
 				}
 				text.WriteByte('\n')
 			}

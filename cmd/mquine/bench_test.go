@@ -192,6 +192,16 @@ func TestBenchRun(t *testing.T) {
 	mquine(t, "bench", "run", "--bench", "nothing").requireSentence(t, exitFailed,
 		"no benchmark has a name that matches")
 
+	t.Setenv("MQUINE_DATA", t.TempDir())
+	mquine(t, "bench", "run", "--bench", "^Load/data=wn18rr$").requireSentence(t, exitFailed,
+		"the training split of wn18rr is not installed: run mquine data get wn18rr")
+	o = succeed(t, "bench", "run", "--bench", "^Load/data=(small|wn18rr|yago3-10)$", "--benchtime", "1ms")
+	for _, data := range []string{"wn18rr", "yago3-10"} {
+		assert.Contains(t, o.stdout, "\n# without 1 benchmark: the training split of "+data+" is not installed\n")
+	}
+	assert.Equal(t, 1, strings.Count(o.stdout, "\nBenchmark"))
+	assert.Contains(t, succeed(t, "bench", "list").stdout, "\nLoad/data=wn18rr\tneeds wn18rr\n")
+
 	results := t.TempDir()
 	o = mquine(t, "bench", "run", "--bench", "^MatMul/tier=generic/d=18$", "--benchtime", "1ms", "--results", results)
 	machine, err := bench.ThisMachine()
