@@ -45,7 +45,8 @@ func Installed() ([]string, error) {
 	}
 	entries, err := os.ReadDir(dir)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("listing the data sets: %w", err)
+		return nil, fmt.Errorf("cannot list the data sets in %s: %w; MQUINE_DATA names their folder",
+			dir, text.Cause(err))
 	}
 	var names []string
 	for _, e := range entries {

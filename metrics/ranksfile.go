@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/mquine/mquine/internal/compressed"
 	"github.com/mquine/mquine/internal/text"
 	"github.com/mquine/mquine/kg"
 	"github.com/mquine/mquine/rank"
@@ -188,8 +189,11 @@ func readRanksLine(in *bufio.Reader) ([]string, error) {
 		return nil, errors.New("the last line has no line break: the file was cut off, write it again")
 	case err == bufio.ErrBufferFull:
 		return nil, fmt.Errorf("the line is longer than %d bytes: this is not a ranks file", maxRanksLine)
-	case err != nil:
+	case err == io.EOF:
 		return nil, err
+	case err != nil:
+		return nil, fmt.Errorf("cannot read any further (%w): the file may be damaged or truncated; write it again",
+			compressed.UnexpectedEnd(text.Cause(err)))
 	}
 	line = bytes.TrimSuffix(line[:len(line)-1], []byte{'\r'})
 	if len(line) == 0 {

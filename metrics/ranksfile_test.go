@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/iotest"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -234,6 +235,10 @@ func TestReadRanksErrors(t *testing.T) {
 		_, _, err := readRanksText(c.text)
 		assert.EqualError(t, err, c.want)
 	}
+	cut := io.MultiReader(strings.NewReader(header+"tail\ta\tr\tb\t1\t0\n"), iotest.ErrReader(io.ErrUnexpectedEOF))
+	_, _, _, err := ReadRanks("r.tsv.gz", cut, math.MaxInt, kg.NewVocabulary(), kg.NewVocabulary())
+	assert.EqualError(t, err, "r.tsv.gz:3: cannot read any further (unexpected EOF): the file may be damaged or "+
+		"truncated; write it again")
 	for _, end := range []string{"\n", "\r\n"} {
 		ranks, _, err := readRanksText(header + "tail\ta\tr\tb\t1\t0\n" + end)
 		require.NoError(t, err)

@@ -317,7 +317,7 @@ func (c *classification) write(
 	}
 	if c.predictionsFile != "" {
 		header, rows := predictions(s.graph, test, thresholds, r.Calibration)
-		err = errors.Join(err, writeTo(cmd.OutOrStdout(), c.predictionsFile, func(w io.Writer) error {
+		err = errors.Join(err, writeTo(cmd.Context(), cmd.OutOrStdout(), c.predictionsFile, func(w io.Writer) error {
 			return text.WriteRecords(w, text.FormatTSV, header, rows)
 		}))
 	}

@@ -226,7 +226,7 @@ func (d *discovery) write(ctx context.Context, cmd *cobra.Command, f *found) err
 		return f.err // which the printed rows have set
 	}
 	_, rows := f.in(ctx).records()
-	err := d.writeLines(f, func(w io.Writer) error {
+	err := d.writeLines(ctx, f, func(w io.Writer) error {
 		if err := text.WriteRows(w, rows); err != nil {
 			return err
 		}
@@ -239,8 +239,8 @@ func (d *discovery) write(ctx context.Context, cmd *cobra.Command, f *found) err
 }
 
 // writeLines writes the file of --out. lines writes the tab-separated lines after the header.
-func (d *discovery) writeLines(f *found, lines func(io.Writer) error) error {
-	return writeNamed(d.out, func(w io.Writer) error {
+func (d *discovery) writeLines(ctx context.Context, f *found, lines func(io.Writer) error) error {
+	return writeNamed(ctx, d.out, func(w io.Writer) error {
 		if !strings.EqualFold(filepath.Ext(d.out), parquetExtension) {
 			if _, err := io.WriteString(w, strings.Join(f.header(), "\t")+"\n"); err != nil {
 				return err

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -413,17 +414,16 @@ func (d *discovery) writeResumable(ctx context.Context, f *found) (err error) {
 		folder.add(f.fields(t))
 	}
 	if f.err != nil {
-		if errors.Is(f.err, context.Canceled) { // after another error, the last batch may be wrong
-			if err := folder.savePending(); err != nil {
-				return err
-			}
+		err := f.err
+		if errors.Is(err, context.Canceled) { // after another error, the last batch may be wrong
+			err = cmp.Or(folder.savePending(), err)
 		}
 		if folder.state.Queries == 0 {
-			return f.err // a repeated command starts from the beginning
+			return err // a repeated command starts from the beginning
 		}
-		return resumableError{f.err, "repeat the command"}
+		return resumableError{err, "repeat the command"}
 	}
-	if err := d.writeLines(f, folder.copyLines); err != nil {
+	if err := d.writeLines(ctx, f, folder.copyLines); err != nil {
 		if problem := folder.savePending(); problem != nil {
 			return errors.Join(err, problem)
 		}

@@ -344,7 +344,7 @@ func (e *evaluation) writeFiles(
 	if e.ranksFile != "" {
 		err = phase(ctx, "write", func(context.Context) error {
 			t.identifyCandidates(ranks)
-			return writeTo(stdout, e.ranksFile, func(w io.Writer) error {
+			return writeTo(ctx, stdout, e.ranksFile, func(w io.Writer) error {
 				return metrics.WriteRanks(w, t.graph, e.filters, ranks, t.restrictions != nil, e.fixed.Tolerance)
 			})
 		})
@@ -352,7 +352,7 @@ func (e *evaluation) writeFiles(
 	report.PeakRSSBytes = proc.PeakRSS()
 	report.Timing.Total = time.Since(e.start).Seconds()
 	if e.jsonFile != "" {
-		err = errors.Join(err, writeTo(stdout, e.jsonFile, report.WriteJSON))
+		err = errors.Join(err, writeTo(ctx, stdout, e.jsonFile, report.WriteJSON))
 	}
 	return err
 }

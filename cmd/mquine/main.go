@@ -6,6 +6,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -19,6 +20,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/mquine/mquine/internal/atomicfile"
 	"github.com/mquine/mquine/internal/text"
 )
 
@@ -56,8 +58,8 @@ func interruptions() []os.Signal {
 func execute(ctx context.Context, start time.Time, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	ctx = withInvocation(ctx, args, start)
 	root := newRootCommand(start)
-	out := &checkedWriter{w: stdout}
-	shown, log := text.NewWriter(out), text.NewWriter(stderr)
+	out := &checkedWriter{w: atomicfile.Patient(ctx, stdout)}
+	shown, log := text.NewWriter(out), text.NewWriter(atomicfile.Patient(ctx, stderr))
 	defer log.Flush()
 	stderr = log
 	root.SetArgs(args)
@@ -72,14 +74,14 @@ func execute(ctx context.Context, start time.Time, args []string, stdin io.Reade
 	switch {
 	case (isPipeError(out.err) || errors.As(err, new(stdoutGoneError))) && (err == nil || onlyPipe(err)):
 		return exitPipe // silently, like other commands
+	case ctx.Err() != nil && cmp.Or(err, out.err) != nil:
+		printError(stderr, cmd, "interrupted"+otherProblem(ctx, err)+continuation(err))
+		return exitInterrupted
 	case out.err != nil && !errors.As(err, new(workError)): // cobra itself printed the text, for example for --help
 		printError(stderr, cmd, "cannot write standard output: "+oneLine(text.Cause(out.err)))
 		return exitFailed
 	case err == nil:
 		return exitOK
-	case ctx.Err() != nil:
-		printError(stderr, cmd, "interrupted"+continuation(err))
-		return exitInterrupted
 	case errors.As(err, new(workError)):
 		printError(stderr, cmd, oneLine(err))
 		return exitFailed
@@ -100,6 +102,15 @@ type resumableError struct {
 }
 
 func (e resumableError) Unwrap() error { return e.error }
+
+// otherProblem returns the part of the message about interrupted work that says what else went wrong, such as a failed
+// save, or "".
+func otherProblem(ctx context.Context, err error) string {
+	if err == nil || errors.Is(err, ctx.Err()) {
+		return ""
+	}
+	return ": " + oneLine(err)
+}
 
 // continuation returns the end of the message about interrupted work. It says how to continue the
 // work, or is empty if that is not possible.

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"os/exec"
@@ -193,4 +194,18 @@ func TestVersion(t *testing.T) {
 	assert.Equal(t, o, succeed(t, "version"))
 	assert.Regexp(t, `^mquine .+, go1\.\d+.*, \w+/\w+\n$`, o.stdout)
 	assert.Empty(t, o.stderr)
+}
+
+// The message about interrupted work also names another problem, such as a save that failed.
+func TestInterruptedWithAnotherProblem(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	full := errors.New("cannot write part.tsv: the disk is full")
+	for want, err := range map[string]error{
+		"":                                          fmt.Errorf("ranking: %w", ctx.Err()),
+		": cannot write part.tsv: the disk is full": workError{resumableError{full, "mquine"}},
+	} {
+		assert.Equal(t, want, otherProblem(ctx, err))
+	}
+	assert.Empty(t, otherProblem(ctx, nil))
 }

@@ -3,6 +3,7 @@ package main
 import (
 	"bufio"
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -71,16 +72,16 @@ func writeJSON(cmd *cobra.Command, file string, v any) error {
 // writeFile writes machine-readable data to a file, atomically, or to standard output if file is
 // "-".
 func writeFile(cmd *cobra.Command, file string, data []byte) error {
-	return writeTo(cmd.OutOrStdout(), file, func(w io.Writer) error {
+	return writeTo(cmd.Context(), cmd.OutOrStdout(), file, func(w io.Writer) error {
 		_, err := w.Write(data)
 		return err
 	})
 }
 
 // writeTo is like writeFile, but calls write to produce the data.
-func writeTo(stdout io.Writer, file string, write func(io.Writer) error) error {
+func writeTo(ctx context.Context, stdout io.Writer, file string, write func(io.Writer) error) error {
 	if file != "-" {
-		return writeNamed(file, write)
+		return writeNamed(ctx, file, write)
 	}
 	buffer := bufio.NewWriterSize(text.Exact(stdout), 1<<16)
 	err := write(buffer)
@@ -100,8 +101,8 @@ func unprinted(err error) error {
 }
 
 // writeNamed writes a file, and compresses it if its name ends with .gz or .zst.
-func writeNamed(file string, write func(io.Writer) error) error {
-	err := atomicfile.Write(file, func(w io.Writer) error { return compressed.Write(w, file, write) })
+func writeNamed(ctx context.Context, file string, write func(io.Writer) error) error {
+	err := atomicfile.WriteContext(ctx, file, func(w io.Writer) error { return compressed.Write(w, file, write) })
 	if isPipeError(err) && sameOutput(file, "-") {
 		return stdoutGoneError{err}
 	}

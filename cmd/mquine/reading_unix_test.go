@@ -71,6 +71,44 @@ func TestInterruptAtANamedPipe(t *testing.T) {
 	}
 }
 
+// A signal also ends commands that wait for the reader of their output: of a named pipe that nothing opens, and of
+// standard output.
+func TestInterruptedOutput(t *testing.T) {
+	w := newWorkplace(t)
+	pipe := w.path("pipe")
+	require.NoError(t, unix.Mkfifo(pipe, 0o644))
+	full := func(t *testing.T) *os.File {
+		reader, writer, err := os.Pipe()
+		require.NoError(t, err)
+		t.Cleanup(func() { _ = errors.Join(reader.Close(), writer.Close()) })
+		require.NoError(t, writer.SetWriteDeadline(time.Now().Add(100*time.Millisecond)))
+		_, err = writer.Write(make([]byte, 1<<20))
+		require.ErrorIs(t, err, os.ErrDeadlineExceeded)
+		require.NoError(t, writer.SetWriteDeadline(time.Time{}))
+		return writer
+	}
+	for name, args := range map[string][]string{
+		"eval":     {"eval", w.model, "--data", w.data, "--ranks", pipe},
+		"json":     {"eval", w.model, "--data", w.data, "--json", pipe},
+		"discover": {"discover", w.model, "--data", w.data, "-k", "2", "--out", pipe},
+		"stdout":   {"eval", w.model, "--data", w.data},
+		"list":     {"bench", "list"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+			defer cancel()
+			var stdout io.Writer = io.Discard
+			if !slices.Contains(args, pipe) {
+				stdout = full(t)
+			}
+			var stderr bytes.Buffer
+			status := execute(ctx, time.Now(), args, strings.NewReader(""), stdout, &stderr)
+			assert.Equal(t, exitInterrupted, status, "%s", stderr.String())
+			assert.Regexp(t, ": interrupted\n$", stderr.String())
+		})
+	}
+}
+
 // An error in a checkpoint ends the reading of the data set, and the reverse. A named pipe without a
 // writer replaces a file of the other; otherwise this test would not end.
 func TestFirstErrorEndsReading(t *testing.T) {

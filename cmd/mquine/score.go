@@ -178,7 +178,7 @@ func (s *scoring) run(cmd *cobra.Command) (err error) {
 		return err
 	}
 	result.triples = w.triples(ctx, cmd.InOrStdin(), log)
-	err = result.print(cmd.OutOrStdout(), &s.printed)
+	err = result.print(cmd.Context(), cmd.OutOrStdout(), &s.printed)
 	err = cmp.Or(result.failed, err)
 	if err == nil { // result.print has flushed all lines
 		fmt.Fprintf(log, "scored %s\n", text.Plural(w.count, "triple"))

@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"cmp"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -90,7 +91,7 @@ type scoredTriple struct {
 // print writes the result to the file of --json and, in the format of --format, to out. It does not
 // keep the triples in memory unless the format needs them. If the triples end with an error, print
 // sets failed, writes no file and prints no table.
-func (r *scores) print(out io.Writer, p *printed) error {
+func (r *scores) print(ctx context.Context, out io.Writer, p *printed) error {
 	next, stop := iter.Pull2(r.triples)
 	defer stop()
 	// Without a first triple, print nothing, not even a header.
@@ -107,13 +108,13 @@ func (r *scores) print(out io.Writer, p *printed) error {
 	}
 	switch p.jsonFile {
 	case "":
-		return r.printTo(out, p)
+		return r.printTo(ctx, out, p)
 	case "-":
-		return writeTo(out, "-", r.stream)
+		return writeTo(ctx, out, "-", r.stream)
 	}
 	// Scoring takes a long time, so neither output needs the other one.
 	var failed error
-	err = writeTo(out, p.jsonFile, func(file io.Writer) error {
+	err = writeTo(ctx, out, p.jsonFile, func(file io.Writer) error {
 		stream, err := r.begin(file)
 		all, printing := r.all, true
 		r.all = func(yield func(scoredTriple) bool) {
@@ -126,7 +127,7 @@ func (r *scores) print(out io.Writer, p *printed) error {
 				}
 			}
 		}
-		failed = r.printTo(out, p)
+		failed = r.printTo(ctx, out, p)
 		if err = cmp.Or(r.failed, err); err != nil {
 			return err
 		}
@@ -136,10 +137,10 @@ func (r *scores) print(out io.Writer, p *printed) error {
 }
 
 // printTo prints the result in the format of --format.
-func (r *scores) printTo(out io.Writer, p *printed) error {
+func (r *scores) printTo(ctx context.Context, out io.Writer, p *printed) error {
 	switch p.format {
 	case text.FormatJSON:
-		return writeTo(out, "-", r.stream)
+		return writeTo(ctx, out, "-", r.stream)
 	case text.FormatCSV, text.FormatTSV:
 	default:
 		list := slices.Collect(r.all)

@@ -104,7 +104,7 @@ func (z *zStats) run(cmd *cobra.Command) error {
 	}
 	// The computation takes a long time, so print the tables even if a file cannot be written.
 	if z.tsvFile != "" {
-		err = writeTo(cmd.OutOrStdout(), z.tsvFile, values.Write)
+		err = writeTo(cmd.Context(), cmd.OutOrStdout(), z.tsvFile, values.Write)
 	}
 	if z.plotFile != "" {
 		err = errors.Join(err, writeFile(cmd, z.plotFile, plotZ(report.Report)))

@@ -10,6 +10,7 @@ package atomicfile
 
 import (
 	"bufio"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -32,9 +33,16 @@ import (
 // If only the last step fails, because the system does not let this user replace the file at path, Write
 // keeps the complete new file beside it under another name, and the error gives the name.
 //
-// An error names path and says why the file cannot be written.
+// An error names path and says why the file cannot be written, unless write itself returns an error that is not one of
+// w. Write returns such an error unchanged.
 func Write(path string, write func(w io.Writer) error) error {
-	return explain(path, writeTo(path, write))
+	return WriteContext(context.Background(), path, write)
+}
+
+// WriteContext is like Write, but stops waiting for the reader of a pipe a second after the context is cancelled, and
+// returns the context's error. Files are written to their end.
+func WriteContext(ctx context.Context, path string, write func(w io.Writer) error) error {
+	return explain(path, writeTo(ctx, path, write))
 }
 
 // WriteBytes is like Write but takes the data.
@@ -45,13 +53,13 @@ func WriteBytes(path string, data []byte) error {
 	})
 }
 
-func writeTo(path string, write func(w io.Writer) error) error {
+func writeTo(ctx context.Context, path string, write func(w io.Writer) error) error {
 	target, inPlace, err := Target(path)
 	if err != nil {
 		return err
 	}
 	if inPlace {
-		return writeInPlace(target, write)
+		return writeInPlace(ctx, target, write)
 	}
 	file, err := create(target)
 	if err != nil {
@@ -64,22 +72,41 @@ func writeTo(path string, write func(w io.Writer) error) error {
 	return file.Commit()
 }
 
-func writeInPlace(path string, write func(w io.Writer) error) (err error) {
-	file, err := openInPlace(path)
+func writeInPlace(ctx context.Context, path string, write func(w io.Writer) error) (err error) {
+	// Without a reader, a named pipe does not open.
+	file, err := await(ctx, func() (*os.File, error) { return openInPlace(path) })
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, file.Close()) }()
-	return buffered(text.Exact(file), write)
+	return buffered(text.Exact(Patient(ctx, file)), write)
 }
 
 func buffered(w io.Writer, write func(w io.Writer) error) error {
-	buffer := bufio.NewWriterSize(w, 1<<16)
+	output := &recorder{w: w}
+	buffer := bufio.NewWriterSize(output, 1<<16)
 	if err := write(buffer); err != nil {
+		if output.err == nil {
+			return sourceError{err}
+		}
 		return err
 	}
 	return buffer.Flush()
 }
+
+// recorder writes to w and keeps the last error.
+type recorder struct {
+	w   io.Writer
+	err error
+}
+
+func (r *recorder) Write(p []byte) (n int, err error) {
+	n, r.err = r.w.Write(p)
+	return n, r.err
+}
+
+// sourceError is an error of what is written, not of writing.
+type sourceError struct{ error }
 
 // File is a file under a temporary name. Write to it, then call Commit or Discard.
 type File struct {
@@ -186,10 +213,13 @@ func (f *File) Discard() {
 // named replaces the temporary name in the text of an error with the final name.
 func (f *File) named(err error) error { return rename(err, f.Name(), f.target) }
 
-// explain wraps an error in a writeError for path, unless the error already wraps one.
+// explain wraps an error in a writeError for path, unless the error already wraps one or is not of writing.
 func explain(path string, err error) error {
 	if err == nil || errors.As(err, new(*writeError)) {
 		return err
+	}
+	if source := (sourceError{}); errors.As(err, &source) {
+		return source.error
 	}
 	return &writeError{path, err}
 }

@@ -65,20 +65,21 @@ func TestWriteThatFails(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "f")
 	require.NoError(t, Write(path, writeText("old")))
-	full := &fs.PathError{Op: "write", Path: filepath.Join(dir, ".f123"), Err: syscall.ENOSPC}
+	changed := errors.New("the input has changed")
 	err := Write(path, func(w io.Writer) error {
 		require.NoError(t, writeText("half")(w))
-		return full
+		return changed
 	})
-	assert.EqualError(t, err,
-		"cannot write "+path+": "+syscall.ENOSPC.Error()+"; free some space or choose another place")
+	assert.Equal(t, changed, err)
 	assert.Equal(t, "old", contents(t, path))
 	assert.Equal(t, []string{"f"}, namesIn(t, dir))
-
-	err = Write(path, func(io.Writer) error {
-		return &fs.PathError{Op: "write", Path: filepath.Join(dir, ".f123"), Err: syscall.EACCES}
-	})
-	assert.EqualError(t, err, "cannot write "+path+": permission denied; choose a place that you may write to")
+	for cause, want := range map[error]string{
+		syscall.ENOSPC: syscall.ENOSPC.Error() + "; free some space or choose another place",
+		syscall.EACCES: syscall.EACCES.Error() + "; choose a place that you may write to",
+	} {
+		err = explain(path, &fs.PathError{Op: "write", Path: filepath.Join(dir, ".f123"), Err: cause})
+		assert.EqualError(t, err, "cannot write "+path+": "+want)
+	}
 
 	missing := filepath.Join(dir, "none", "f")
 	err = Write(missing, writeText("x"))

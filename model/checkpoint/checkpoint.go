@@ -27,6 +27,7 @@ import (
 
 	"github.com/mquine/mquine/internal/fault"
 	"github.com/mquine/mquine/internal/input"
+	"github.com/mquine/mquine/internal/text"
 	"github.com/mquine/mquine/kg"
 	"github.com/mquine/mquine/model"
 	"github.com/mquine/mquine/model/checkpoint/formats"
@@ -175,7 +176,7 @@ func openSource(ctx context.Context, dir, wanted string, open opener) (format, *
 	case errors.Is(err, fs.ErrNotExist):
 		return format{}, nil, fmt.Errorf("there is no checkpoint %s: no such file or folder", dir)
 	case err != nil:
-		return format{}, nil, fmt.Errorf("opening checkpoint: %w", err)
+		return format{}, nil, fmt.Errorf("cannot open checkpoint %s: %w", dir, text.Cause(err))
 	case !info.IsDir() && formats.Find(dir) == nil:
 		return format{}, nil, fmt.Errorf("%s is not a folder: give the folder of the checkpoint%s", dir, folderOf(dir))
 	}

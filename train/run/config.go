@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"syscall"
 
 	"github.com/mquine/mquine/internal/input"
 	"github.com/mquine/mquine/internal/text"
@@ -55,8 +56,11 @@ func DataLine(data string) (line []byte, err error) {
 
 // notRun returns the error for a folder that is missing or not the folder of a run.
 func notRun(dir string) error {
-	if _, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) {
+	switch info, err := os.Stat(dir); {
+	case errors.Is(err, fs.ErrNotExist):
 		return fmt.Errorf("run folder %s does not exist", dir)
+	case err == nil && !info.IsDir():
+		return fmt.Errorf("%s is not a folder: give the folder of a run", dir)
 	}
 	if whole, err := filepath.Abs(dir); err == nil {
 		parent := filepath.Dir(whole)
@@ -72,10 +76,10 @@ func ReadRecipe(ctx context.Context, dir string) (r recipe.Recipe, data string, 
 	path := filepath.Join(dir, ConfigFile)
 	file, err := input.Open(ctx, path)
 	switch {
-	case errors.Is(err, fs.ErrNotExist):
+	case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ENOTDIR):
 		return r, "", notRun(dir)
 	case err != nil:
-		return r, "", err
+		return r, "", fmt.Errorf("cannot read %s: %w", path, text.Cause(err))
 	}
 	defer file.Close()
 	r = recipe.Default()

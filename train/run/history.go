@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 
 	"github.com/mquine/mquine/internal/input"
+	"github.com/mquine/mquine/internal/text"
 	"github.com/mquine/mquine/train"
 	"github.com/mquine/mquine/train/recipe"
 )
@@ -48,19 +49,19 @@ func (h History) Best() (best train.Epoch, ok bool) {
 func readEpochs(ctx context.Context, path string) ([]train.Epoch, error) {
 	data, err := input.ReadFile(ctx, path)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("cannot read %s: %w", path, text.Cause(err))
 	}
 	var epochs []train.Epoch
-	for text := range bytes.Lines(data) {
-		line := len(epochs) + 1
+	for line := range bytes.Lines(data) {
+		number := len(epochs) + 1
 		var e train.Epoch
-		if err := json.Unmarshal(text, &e); err != nil {
+		if err := json.Unmarshal(line, &e); err != nil {
 			return nil, fmt.Errorf("%s:%d: this line does not describe an epoch: restore the file, or delete it",
-				path, line)
+				path, number)
 		}
-		if line > 1 && e.Epoch != epochs[line-2].Epoch+1 {
+		if number > 1 && e.Epoch != epochs[number-2].Epoch+1 {
 			return nil, fmt.Errorf("%s:%d: epoch %d follows epoch %d: restore the file, or delete it",
-				path, line, e.Epoch, epochs[line-2].Epoch)
+				path, number, e.Epoch, epochs[number-2].Epoch)
 		}
 		epochs = append(epochs, e)
 	}

@@ -41,6 +41,8 @@ func TestReadHistory(t *testing.T) {
 	t.Chdir(filepath.Join(dir, bestName))
 	_, err = ReadHistory(t.Context(), "../..")
 	assert.EqualError(t, err, "../.. is not a run folder: it has no config.yaml")
+	_, err = ReadHistory(t.Context(), filepath.Join(dir, ConfigFile))
+	assert.EqualError(t, err, filepath.Join(dir, ConfigFile)+" is not a folder: give the folder of a run")
 	_, err = ReadHistory(t.Context(), dir+"-2")
 	assert.EqualError(t, err, "run folder "+dir+"-2 does not exist")
 }
