@@ -202,7 +202,7 @@ func TestInterruptedWithAnotherProblem(t *testing.T) {
 	cancel()
 	full := errors.New("cannot write part.tsv: the disk is full")
 	for want, err := range map[string]error{
-		"":                                          fmt.Errorf("ranking: %w", ctx.Err()),
+		"": fmt.Errorf("ranking: %w", ctx.Err()),
 		": cannot write part.tsv: the disk is full": workError{resumableError{full, "mquine"}},
 	} {
 		assert.Equal(t, want, otherProblem(ctx, err))
