@@ -272,7 +272,7 @@ func (r *ComparisonReport) groupTable(
 		if i == split && hidden > 0 {
 			t.AppendRow(hiddenRow(hidden, len(header)))
 		}
-		row := []any{known(c.Group, c.Label), count(c.N)}
+		row := []any{text.WithLabel(c.Group, c.Label), count(c.N)}
 		for _, at := range shown {
 			m := c.Metrics[at]
 			row = append(row, o.metric(m.Metric, m.Base), o.metric(m.Metric, m.Other),
@@ -292,8 +292,8 @@ func (r *ComparisonReport) groupTable(
 func (c *NamedComparison) changedTable(title string) *text.Table {
 	t := newTable(title, 4, []any{"side", "head", "relation", "tail", "base rank", "other rank"})
 	for _, q := range c.Changed {
-		t.AppendRow([]any{q.Side, known(q.Head, q.HeadLabel), known(q.Relation, q.RelationLabel),
-			known(q.Tail, q.TailLabel), Number(q.BaseRank).Format(-1), Number(q.OtherRank).Format(-1)})
+		t.AppendRow([]any{q.Side, text.WithLabel(q.Head, q.HeadLabel), text.WithLabel(q.Relation, q.RelationLabel),
+			text.WithLabel(q.Tail, q.TailLabel), Number(q.BaseRank).Format(-1), Number(q.OtherRank).Format(-1)})
 	}
 	return t
 }

@@ -268,14 +268,6 @@ func writeTables(w io.Writer, f Format, tables []*text.Table, notes []string) er
 	return err
 }
 
-// known returns an identifier with its readable label in parentheses, if it has one.
-func known(identifier, label string) string {
-	if label == "" {
-		return identifier
-	}
-	return identifier + " (" + label + ")"
-}
-
 // sameProtocol reports whether a result is for the given side, filter and tie rule.
 func sameProtocol(r Result, s rank.Sides, f rank.Filter, t rank.Ties) bool {
 	return r.Side == s && r.Filter == f && r.Ties == t

@@ -114,20 +114,13 @@ func entityKey(_ context.Context, g *kg.Graph, _ KeyOptions) (Key, error) {
 
 // categoryKey groups queries by the category of their relation.
 func categoryKey(ctx context.Context, g *kg.Graph, o KeyOptions) (Key, error) {
-	// Without training triples, every relation would count as 1-1.
-	if _, err := g.Triples(kg.Train); err != nil {
+	x, err := o.trainingIndex(ctx, g) // without training triples, every relation would count as 1-1
+	if err != nil {
 		return Key{}, err
 	}
 	var labels []string
 	for c := range kg.NumCategories {
 		labels = append(labels, c.String())
-	}
-	x := o.Index
-	if x == nil {
-		var err error
-		if x, err = kg.NewIndex(ctx, g); err != nil {
-			return Key{}, err
-		}
 	}
 	of := x.Categories()
 	return Key{
@@ -186,4 +179,12 @@ func (k Key) order(split []members) []int {
 		slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(split[b].len(), split[a].len()) })
 	}
 	return order
+}
+
+// trainingIndex returns the index of the graph's known answers, after checking that the graph has training triples.
+func (o KeyOptions) trainingIndex(ctx context.Context, g *kg.Graph) (*kg.Index, error) {
+	if _, err := g.Triples(kg.Train); err != nil || o.Index != nil {
+		return o.Index, err
+	}
+	return kg.NewIndex(ctx, g)
 }

@@ -54,15 +54,9 @@ func zCaseKey(ctx context.Context, g *kg.Graph, o KeyOptions) (Key, error) {
 // degreeKey groups queries by the number of distinct training triples with the target as head or
 // tail: 0, 1, 2-3, 4-7, …
 func degreeKey(ctx context.Context, g *kg.Graph, o KeyOptions) (Key, error) {
-	if _, err := g.Triples(kg.Train); err != nil {
+	x, err := o.trainingIndex(ctx, g)
+	if err != nil {
 		return Key{}, err
-	}
-	x := o.Index
-	if x == nil {
-		var err error
-		if x, err = kg.NewIndex(ctx, g); err != nil {
-			return Key{}, err
-		}
 	}
 	degrees := x.Degrees(kg.Train)
 	largest := 0

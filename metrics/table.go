@@ -163,7 +163,7 @@ func (r *Report) groupTable(groups []Result, f Format, o TableOptions) *text.Tab
 		if i == split && hidden > 0 {
 			t.AppendRow(hiddenRow(hidden, len(header)))
 		}
-		row := []any{known(g.Group, g.Label), count(g.N), o.interval("mrr", g.MRR, g.MRRCI, g.ClusterCount)}
+		row := []any{text.WithLabel(g.Group, g.Label), count(g.N), o.interval("mrr", g.MRR, g.MRRCI, g.ClusterCount)}
 		if o.Wide {
 			for _, part := range parts[g.Group] {
 				row = append(row, o.share(part))

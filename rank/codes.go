@@ -37,6 +37,13 @@ type codeFormat struct {
 	distance func(*screenSample) screen
 }
 
+// maxCodedNorm is the norm of a row from which its thresholds are infinite, so that later stages decide all its pairs.
+// The proofs of the bands need smaller norms (docs/numerics.md).
+const maxCodedNorm = 0x1p60
+
+// roundingShift rounds to an integer: the last bits of its sum with a number are the nearest integer.
+const roundingShift = 1.5 * (1 << 52)
+
 // oneStripOfRows is codeFormat.strips of a format that needs the rows of only one strip at a time.
 func oneStripOfRows(l codeLayout, queries, mr int) int { return (queries + mr) * l.terms }
 
@@ -191,7 +198,7 @@ func (x *codes) code(q *packedQueries, v *engine.Vectors, row int, all, coarse, 
 	clear(all)
 	c := &q.coded[row]
 	*c = codedQuery{step: 1}
-	if !(v.Norms[row] < 0x1p60) { // the thresholds of the row will be infinite
+	if !(v.Norms[row] < maxCodedNorm) { // the thresholds of the row will be infinite
 		c.norm, c.size = math.Inf(1), math.Inf(1)
 		return
 	}

@@ -129,7 +129,7 @@ func (x *int16DotScreen) packQueries(q *packedQueries, v *engine.Vectors, n int)
 // query writes the codes of ψ in a row of v to words. buffer has room for coordinates.
 func (x *int16DotScreen) query(c *codedQuery, words []uint32, buffer []float64, v *engine.Vectors, row int) {
 	*c = codedQuery{step: 1}
-	if !(v.Norms[row] < 0x1p60) { // the thresholds of the row will be infinite
+	if !(v.Norms[row] < maxCodedNorm) { // the thresholds of the row will be infinite
 		clear(words)
 		c.norm, c.size = math.Inf(1), math.Inf(1)
 		return

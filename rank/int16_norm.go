@@ -68,9 +68,8 @@ func (g *normGrid) encode(words []uint32, x []float64) (residual float64) {
 		}
 		squares := 0.0
 		for t, v := range x[:g.group] {
-			const shift = 1.5 * (1 << 52) // the last bits of a sum with it are an integer
-			sum := v*scale + shift
-			d := v - float64((sum-shift)*g.step)
+			sum := v*scale + roundingShift
+			d := v - float64((sum-roundingShift)*g.step)
 			squares += d * d
 			codes[t] = uint16(math.Float64bits(sum))
 		}
@@ -127,7 +126,7 @@ func newInt16NormScreen(s *screenSample) *int16NormScreen {
 		see(f.Row(i))
 	}
 	for row := range s.Queries {
-		if s.Norms[row] < 0x1p60 {
+		if s.Norms[row] < maxCodedNorm {
 			see(s.Row(row))
 		}
 	}
@@ -162,7 +161,7 @@ func (x *int16NormScreen) packQueries(q *packedQueries, v *engine.Vectors, n int
 		some := min(mr, n-first)
 		for i := range some {
 			row, codes := first+i, table[i*l.terms:(i+1)*l.terms]
-			if !(v.Norms[row] < 0x1p60) { // its thresholds will be infinite
+			if !(v.Norms[row] < maxCodedNorm) { // its thresholds will be infinite
 				clear(codes)
 				q.residuals[row] = math.Inf(1)
 				continue

@@ -82,9 +82,8 @@ func encode[C uint8 | uint16](g *grid, codes []C, x []float64) (r gridCode) {
 			r.beyond += -g.end - v
 			codes[t] = C(offset - most)
 		default:
-			const shift = 1.5 * (1 << 52) // the last bits of a sum with it are an integer
-			sum := v*inverse + shift
-			r.residual += math.Abs(v - float64((sum-shift)*g.step))
+			sum := v*inverse + roundingShift
+			r.residual += math.Abs(v - float64((sum-roundingShift)*g.step))
 			codes[t] = C(math.Float64bits(sum) + offset)
 		}
 	}
@@ -296,7 +295,7 @@ func (x *int8L1Screen) packQueries(q *packedQueries, v *engine.Vectors, n int) {
 		for i := range some {
 			row, coarse := first+i, table[i*l.terms:(i+1)*l.terms]
 			c := &q.l1[row]
-			if !(v.Norms[row] < 0x1p60) { // its thresholds will be infinite
+			if !(v.Norms[row] < maxCodedNorm) { // its thresholds will be infinite
 				clear(coarse)
 				*c = codedL1{l1Code{residual: math.Inf(1)}, l1Code{residual: math.Inf(1)}}
 				continue

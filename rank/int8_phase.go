@@ -118,8 +118,7 @@ func phaseOf(a, b float64) uint8 {
 	if (a < 0) != (b < 0) {
 		angle = -angle
 	}
-	const shift = 1.5 * (1 << 52) // the last bits of a sum with it are an integer
-	return uint8(math.Float64bits(angle*(kernel.TurnCodes/math.Pi) + shift))
+	return uint8(math.Float64bits(angle*(kernel.TurnCodes/math.Pi) + roundingShift))
 }
 
 // sineStep is the unit of the sums of sines, and sineError bounds the distance of a sine of the kernels
@@ -144,7 +143,7 @@ func (x *int8PhaseScreen) packQueries(q *packedQueries, v *engine.Vectors, n int
 		some := min(mr, n-first)
 		for i := range some {
 			row, codes := first+i, table[i*l.terms:(i+1)*l.terms]
-			if !(v.Norms[row] < 0x1p60) { // its thresholds will be infinite
+			if !(v.Norms[row] < maxCodedNorm) { // its thresholds will be infinite
 				clear(codes)
 				q.phases[row] = phaseCode{math.Inf(1), math.Inf(1)}
 				continue

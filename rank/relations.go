@@ -60,7 +60,7 @@ func Relations(
 	elapsed := time.Since(start)
 	return &Ranking{Ranks: r.ranks, Stats: Stats{
 		Queries: len(triples), UniqueQueries: countPairs(triples), Pairs: int64(len(triples)) * int64(relations),
-		Screen: onlyReference, Rank: elapsed, Decide: elapsed,
+		Screen: OnlyReference, Rank: elapsed, Decide: elapsed,
 		Rescored: Rescored{Reference: int64(len(triples)) * int64(relations-1)},
 	}}, nil
 }

@@ -345,7 +345,7 @@ func (r *ranker) rank(ctx context.Context, j *engine.Job, o Options, stats *Stat
 			stats.Screen = e.used[0]
 		}
 	case *pairEngine:
-		stats.Screen = float64Pairs
+		stats.Screen = Float64Pairs
 	default:
 		stats.Engine = o.Engine.String()
 		switch half, single := done.Half.Load(), done.Single.Load(); {

@@ -95,7 +95,7 @@ func (s *screenSample) compare(ctx context.Context, threads int) error {
 func (s *screenSample) fitsCodes() bool {
 	for _, norms := range [][]float64{s.f.Norms[:s.f.N], s.Norms[:len(s.Queries)]} {
 		for _, n := range norms {
-			if !(n < 0x1p60) {
+			if !(n < maxCodedNorm) {
 				return false
 			}
 		}

@@ -25,15 +25,17 @@ const (
 	// Int16Screen compares integer codes with two bytes for each coordinate. For dot products, machines
 	// with AMX use other codes than machines without.
 	Int16Screen
-	// float64Pairs compares one pair after the other. Options cannot choose it.
-	float64Pairs
+	// Float64Pairs is the screen in Stats for a ranking among Negatives: float64 scores of one pair after the other.
+	// Options cannot choose it.
+	Float64Pairs
 	// int16Tiles is the kind of Int16Screen for dot products that needs AMX tiles to be fast. Tests ask
 	// for it on every machine.
 	int16Tiles
 	// int16OneProduct is the kind of Int16Screen for dot products on machines without AMX.
 	int16OneProduct
-	// onlyReference compares reference scores alone. Options cannot choose it.
-	onlyReference
+	// OnlyReference is the screen in Stats for a ranking of relations: reference scores alone. Options cannot choose
+	// it.
+	OnlyReference
 	// halfScreen is the screen of GPUs for dot products, on tensor cores. Options cannot choose it.
 	halfScreen
 )

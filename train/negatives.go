@@ -99,10 +99,7 @@ const tries = 50
 func (s *sampler) shared(dst []int32, n int, taken []bool, rng *rand.Rand) []int32 {
 	first := len(dst)
 	if n >= s.entities {
-		for e := range s.entities {
-			dst = append(dst, int32(e))
-		}
-		return dst
+		return appendRange(dst, s.entities)
 	}
 	for range n * tries {
 		if len(dst)-first == n {

@@ -137,11 +137,12 @@ func (o *optimiser) applyClipped(ctx context.Context, g *gradients) error {
 	factor := min(1, o.config.Clip/norm)
 	n := g.entities.Rows
 	err = kernel.Parallel(ctx, o.threads, n+g.relations.Rows, func(_, k int) {
-		update, gradient := o.entity, g.entities.Row(min(k, n-1))
+		update, gradients := o.entity, &g.entities
 		if k >= n {
 			k -= n
-			update, gradient = o.relation, g.relations.Row(k)
+			update, gradients = o.relation, &g.relations
 		}
+		gradient := gradients.Row(k)
 		if factor < 1 {
 			o.backend.Scale(gradient, float32(factor))
 		}

@@ -238,9 +238,7 @@ func (p *preparer) drawRelations() {
 	w, d, n := &p.work, &p.scratch[0], p.config.RelationNegatives
 	all := p.numRelations * relationsPer(p.config)
 	if n == 0 || n >= all {
-		for r := range all {
-			w.relationCandidates = append(w.relationCandidates, int32(r))
-		}
+		w.relationCandidates = appendRange(w.relationCandidates, all)
 		return
 	}
 	p.startStream(d, useRelationNegatives, 0)

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -173,6 +174,9 @@ func headName(head string) string {
 	return head
 }
 
+// keptNames are the names of the files of --out, for the base, the head and the control.
+var keptNames = [...]string{"base.txt", "head.txt", "control.txt"}
+
 // checkKept checks, before the work begins, that keepRuns can write its files. It creates the folder out,
 // unless out is "".
 func checkKept(out string) error {
@@ -182,7 +186,7 @@ func checkKept(out string) error {
 	if err := os.MkdirAll(out, 0o777); err != nil {
 		return fmt.Errorf("cannot keep the results: %w", err)
 	}
-	for _, name := range []string{"base.txt", "head.txt", "control.txt"} {
+	for _, name := range keptNames {
 		if err := (output{flag: "out", path: filepath.Join(out, name)}).check(nil, false); err != nil {
 			return err
 		}
@@ -190,14 +194,10 @@ func checkKept(out string) error {
 	return nil
 }
 
-// keepRuns writes the results to the folder out.
-func keepRuns(cmd *cobra.Command, out string, runs *compare.Runs) error {
-	for name, text := range map[string][]byte{
-		"base.txt": runs.BaseText.Bytes(), "head.txt": runs.HeadText.Bytes(), "control.txt": runs.ControlText.Bytes(),
-	} {
-		if err := writeFile(cmd, filepath.Join(out, name), text); err != nil {
-			return err
-		}
+// keepRuns writes the results to the folder out. It writes all files that it can.
+func keepRuns(cmd *cobra.Command, out string, runs *compare.Runs) (err error) {
+	for i, text := range [...]*bytes.Buffer{&runs.BaseText, &runs.HeadText, &runs.ControlText} {
+		err = errors.Join(err, writeFile(cmd, filepath.Join(out, keptNames[i]), text.Bytes()))
 	}
-	return nil
+	return err
 }

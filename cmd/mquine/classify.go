@@ -386,12 +386,9 @@ func (r *classified) tables() []*text.Table {
 		if x.Threshold != nil {
 			threshold = strconv.FormatFloat(*x.Threshold, 'g', 6, 64)
 		}
-		name := x.Name
-		if x.Label != "" {
-			name += " (" + x.Label + ")"
-		}
 		relations.AppendRow([]any{
-			name, text.Comma(x.N), threshold, x.Accuracy.Format(4), x.F1.Format(4), x.ROCAUC.Format(4),
+			text.WithLabel(x.Name, x.Label), text.Comma(x.N), threshold, x.Accuracy.Format(4), x.F1.Format(4),
+			x.ROCAUC.Format(4),
 		})
 	}
 	return []*text.Table{t, relations}

@@ -415,9 +415,12 @@ func (c *comparison) read(ctx context.Context, log io.Writer, number int, name s
 	}
 	printLine(log, "read the ranks of %s from %s", text.Plural(len(ranks), "query"), path)
 	if len(missing) > 0 && number == 0 { // the other files lack the same queries
+		them := "them"
+		if len(missing) == 1 {
+			them = "it"
+		}
 		printNote(log, "%s lacks %s of the %v split, as after mquine eval --skip-excluded or --%s: the comparison "+
-			"is without %s", path, text.Plural(len(missing), "query"), c.split, skipUnknownFlag,
-			map[bool]string{true: "it", false: "them"}[len(missing) == 1])
+			"is without %s", path, text.Plural(len(missing), "query"), c.split, skipUnknownFlag, them)
 	}
 	for _, p := range metrics.Protocols {
 		if number == 0 && tolerance != (rank.Tolerance{}) && p.Tolerance == tolerance && p.Ties != c.ties {

@@ -208,8 +208,8 @@ func (d *discovery) write(ctx context.Context, cmd *cobra.Command, f *found) err
 	}
 	if d.holdsAll() {
 		// Search only once for all outputs. A slice of the final size needs less memory than one that
-		// grows.
-		f.Triples = make([]foundTriple, 0, f.mostTriples())
+		// grows, but not all systems say whether a very large one fits.
+		f.Triples = make([]foundTriple, 0, min(f.mostTriples(), 1<<24))
 		for t := range f.search(ctx) {
 			f.Triples = append(f.Triples, t)
 		}
@@ -418,8 +418,13 @@ func (f *found) tables() []*text.Table {
 	if f.Per != rank.PerGraph.String() {
 		t.Caption += fmt.Sprintf(", at most %d of each %s", f.K, f.Per)
 	}
-	question := map[kg.Side]string{kg.Tail: "(h, r, ?)", kg.Head: "(?, r, t)"}[f.Discovery.Side]
-	order := map[bool]string{false: "score", true: "z-score"}[f.Standardise]
+	question, order := "(h, r, ?)", "score"
+	if f.Discovery.Side == kg.Head {
+		question = "(?, r, t)"
+	}
+	if f.Standardise {
+		order = "z-score"
+	}
 	t.Caption += fmt.Sprintf(". Answers to %s, by %s.", question, order)
 	t.Caption = strings.Join(append([]string{t.Caption}, f.protocol()...), " ")
 	header := []any{"head", "relation", "tail", "rank", "score"}

@@ -366,10 +366,10 @@ func (e *evaluation) announce(log io.Writer, t *task, o rank.Options) {
 	printLine(w, "ranking %s (%s of %s, side %v) among %s", text.Plural(len(t.triples)*len(o.Sides), "query"),
 		text.Plural(len(t.triples), e.split.String()+" triple"), t.graph.Name, e.sides,
 		t.restrictions.Describe(e.sides, c.Entities))
-	bytes, slices := rank.Memory(t.model, o)
-	memory := humanize.IBytes(uint64(bytes)) + " of candidate features"
-	if slices > 1 {
-		memory += fmt.Sprintf(" at a time, in %d slices", slices)
+	size, parts := rank.Memory(t.model, o)
+	memory := humanize.IBytes(uint64(size)) + " of candidate features"
+	if parts > 1 {
+		memory += fmt.Sprintf(" at a time, in %d slices", parts)
 	}
 	memory += ", " + humanize.IBytes(uint64(t.graph.Bytes()+t.index.Bytes())) + " of graph and index"
 	on := o.Backend.Tier.String()
@@ -397,7 +397,7 @@ func conclude(log io.Writer, t *task, s rank.Stats) {
 // millions of both, an int64 cannot hold the product of Pairs and Queries.
 func targetPairs(s rank.Stats) float64 {
 	pairs := float64(s.Pairs)
-	if s.Screen.String() == "float64" { // among given negatives, Pairs counts by target
+	if s.Screen == rank.Float64Pairs { // among given negatives, Pairs counts by target
 		return pairs
 	}
 	return pairs * float64(s.Queries) / float64(max(s.UniqueQueries, 1))
@@ -407,7 +407,7 @@ func targetPairs(s rank.Stats) float64 {
 func writeStatistics(w io.Writer, s rank.Stats) {
 	fmt.Fprintf(w, "%s: %s\n", text.Plural(s.UniqueQueries, "distinct query"),
 		pairRate(s.Pairs, s.Rank))
-	if s.Screen.String() == "reference" {
+	if s.Screen == rank.OnlyReference {
 		fmt.Fprintln(w, "all pairs have reference scores")
 		return
 	}
@@ -425,14 +425,14 @@ func writeStatistics(w io.Writer, s rank.Stats) {
 func undecidedPairs(s rank.Stats) string {
 	pairs := func(n int64) string { return text.Plural(int(n), "pair") }
 	left := s.Rescored
-	switch screen := s.Screen.String(); {
-	case screen == "float64":
+	switch {
+	case s.Screen == rank.Float64Pairs:
 		return fmt.Sprintf("%s after float64", pairs(left.Reference))
 	case left.Int8 > 0:
 		return fmt.Sprintf("%s after int8, %s after fine codes, %s after float64",
 			pairs(left.Int8), text.Comma(left.Float64), text.Comma(left.Reference))
 	default:
-		return fmt.Sprintf("%s after %s, %s after float64", pairs(left.Float64), screen, text.Comma(left.Reference))
+		return fmt.Sprintf("%s after %s, %s after float64", pairs(left.Float64), s.Screen, text.Comma(left.Reference))
 	}
 }
 

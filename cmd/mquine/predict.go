@@ -443,8 +443,11 @@ func (l *answers) tables() []*text.Table {
 	}, l.protocol()...), " ")
 	for a := range l.all {
 		known := unknown
-		if a.Known != nil {
-			known = map[bool]string{false: "no", true: "yes"}[*a.Known]
+		switch {
+		case a.Known != nil && *a.Known:
+			known = "yes"
+		case a.Known != nil:
+			known = "no"
 		}
 		score := strconv.FormatFloat(a.Score, 'g', 7, 64)
 		if l.single {

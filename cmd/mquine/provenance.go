@@ -5,6 +5,7 @@ import (
 	"runtime/debug"
 	"time"
 
+	"github.com/mquine/mquine/internal/text"
 	"github.com/mquine/mquine/kg"
 	"github.com/mquine/mquine/metrics"
 	"github.com/mquine/mquine/model/checkpoint"
@@ -80,10 +81,7 @@ func describedData(g *kg.Graph, digest string) metrics.Data {
 
 // withLabel returns an identifier with its readable label in parentheses, if it has one.
 func withLabel(identifier string, labels map[string]string) string {
-	if label := labels[identifier]; label != "" {
-		return identifier + " (" + label + ")"
-	}
-	return identifier
+	return text.WithLabel(identifier, labels[identifier])
 }
 
 // describedCheckpoint identifies a checkpoint. digest is its checksum, or empty.

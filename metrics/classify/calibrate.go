@@ -205,10 +205,24 @@ func standardise(examples []Example) (mean, deviation float64) {
 	for _, e := range examples {
 		deviation += (e.Score - mean) * (e.Score - mean) / n
 	}
-	if deviation = math.Sqrt(deviation); !(deviation > 0) {
-		deviation = 1
+	const tiny = 0x1p-1022 // the smallest float64 that is not subnormal
+	if deviation >= tiny && !math.IsInf(deviation, 1) {
+		return mean, math.Sqrt(deviation)
 	}
-	return mean, deviation
+	// The squares overflow or underflow, so scale the scores first.
+	largest := 0.0
+	for _, e := range examples {
+		largest = max(largest, math.Abs(e.Score-mean))
+	}
+	if math.IsInf(largest, 1) {
+		return mean, largest
+	}
+	deviation = 0
+	for _, e := range examples {
+		scaled := (e.Score - mean) / largest
+		deviation += scaled * scaled / n
+	}
+	return mean, largest * math.Sqrt(deviation)
 }
 
 // isotonic pools adjacent violators. Examples with the same score form one block from the start.

@@ -367,7 +367,8 @@ func (r *Run) patienceSpent() bool {
 // explain adds the path of the last checkpoint to an error, if there is such a checkpoint and the
 // error is not a cancellation.
 func (r *Run) explain(err error) error {
-	if errors.Is(err, context.Canceled) || r.progress.epoch == 0 {
+	cancelled := errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
+	if cancelled || r.progress.epoch == 0 {
 		return err
 	}
 	return fmt.Errorf("%w; %s is the checkpoint of epoch %d", err, r.path(lastName), r.progress.epoch)

@@ -66,7 +66,7 @@ func writeSummed(ctx context.Context, path string, metadata map[string]string, t
 	metadata[sumKey] = noSum
 	h := sha256.New()
 	if err := safetensors.Write(atomicfile.Stoppable(ctx, h), metadata, tensors...); err != nil {
-		return fmt.Errorf("cannot write %s: %w", path, err)
+		return err
 	}
 	metadata[sumKey] = hex.EncodeToString(h.Sum(nil))
 	return safetensors.WriteFile(ctx, path, metadata, tensors...)
@@ -143,10 +143,12 @@ func (r *Run) readCounts(metadata map[string]string) (err error) {
 		return fmt.Errorf("%s: metadata %q is %.80q but must be %s: %s",
 			r.path(stateName), key, metadata[key], want, lost)
 	}
-	counts := map[string]*int{"epoch": &p.epoch, "steps": &p.steps, "best_epoch": &p.bestEpoch, "waited": &p.waited}
-	for key, value := range counts {
-		if *value, err = strconv.Atoi(metadata[key]); err != nil || *value < 0 {
-			return bad(key, "a whole number from 0")
+	for _, count := range []struct {
+		key   string
+		value *int
+	}{{"epoch", &p.epoch}, {"steps", &p.steps}, {"best_epoch", &p.bestEpoch}, {"waited", &p.waited}} {
+		if *count.value, err = strconv.Atoi(metadata[count.key]); err != nil || *count.value < 0 {
+			return bad(count.key, "a whole number from 0")
 		}
 	}
 	p.best, err = strconv.ParseFloat(metadata["best"], 64)
