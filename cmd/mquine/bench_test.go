@@ -18,6 +18,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/mquine/mquine/bench"
+	"github.com/mquine/mquine/bench/compare"
 	"github.com/mquine/mquine/kernel"
 )
 
@@ -378,4 +379,21 @@ func BenchmarkWork(b *testing.B) {
 	out = filepath.Join(t.TempDir(), "none")
 	run(0, out).requireSentence(t, exitFailed, "it is the last process")
 	assert.NoDirExists(t, out)
+}
+
+// A file of bench pair that cannot be written does not prevent the others.
+func TestKeepRuns(t *testing.T) {
+	out := t.TempDir()
+	require.NoError(t, os.Mkdir(filepath.Join(out, "base.txt"), 0o777))
+	runs := &compare.Runs{}
+	runs.HeadText.WriteString("head")
+	runs.ControlText.WriteString("control")
+	cmd := newBenchPairCommand()
+	cmd.SetContext(t.Context())
+	assert.ErrorContains(t, keepRuns(cmd, out, runs), "cannot write "+filepath.Join(out, "base.txt"))
+	for _, name := range []string{"head", "control"} {
+		text, err := os.ReadFile(filepath.Join(out, name+".txt"))
+		require.NoError(t, err)
+		assert.Equal(t, name, string(text))
+	}
 }
