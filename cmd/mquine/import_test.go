@@ -118,7 +118,8 @@ func TestImportRefuses(t *testing.T) {
 		"is already a checkpoint in the format mquine/1: use it directly")
 	mquine(t, "import", "--from", "rotate", w.data, out).requireSentence(t, exitFailed,
 		"it has no model.safetensors and no files of npy, kbc, dura, ote, ")
-	mquine(t, "import", "--from", "rotate", w.path("absent"), out).requireSentence(t, exitFailed, "no such file or folder")
+	mquine(t, "import", "--from", "rotate", w.path("absent"), out).requireSentence(t, exitFailed,
+		"no such file or folder")
 	mquine(t, "import", "--from", "rotate", w.model, w.data).requireSentence(t, exitFailed, "already exists")
 	mquine(t, "import", "--from", "ampligraph", w.model, out).requireSentence(t, exitUsage,
 		`--from "ampligraph": choose from npy, kbc, dura, ote, house, hake, rotate, expressive, dglke, pykeen, `+
