@@ -7,6 +7,8 @@ package bench
 import (
 	"context"
 	"fmt"
+	"io/fs"
+	"os"
 	"path/filepath"
 	"runtime"
 	"strings"
@@ -75,8 +77,11 @@ func All() ([]Benchmark, error) {
 	}
 	dir, err := kg.DataDir()
 	for i, x := range all {
-		train, _ := filepath.Glob(filepath.Join(dir, x.data, "train.*"))
-		if x.data != "" && (err != nil || len(train) == 0) {
+		if x.data == "" {
+			continue
+		}
+		train, _ := fs.Glob(os.DirFS(filepath.Join(dir, x.data)), "train.*")
+		if err != nil || len(train) == 0 {
 			all[i].Missing = x.data
 		}
 	}

@@ -106,10 +106,24 @@ func (e resumableError) Unwrap() error { return e.error }
 // otherProblem returns the part of the message about interrupted work that says what else went wrong, such as a failed
 // save, or "".
 func otherProblem(ctx context.Context, err error) string {
-	if err == nil || errors.Is(err, ctx.Err()) {
+	var others []error
+	var visit func(err error)
+	visit = func(err error) {
+		if joined, ok := err.(interface{ Unwrap() []error }); ok {
+			for _, e := range joined.Unwrap() {
+				visit(e)
+			}
+		} else if inner := errors.Unwrap(err); inner != nil && errors.Is(err, ctx.Err()) {
+			visit(inner)
+		} else if err != nil && !errors.Is(err, ctx.Err()) {
+			others = append(others, err)
+		}
+	}
+	visit(err)
+	if len(others) == 0 {
 		return ""
 	}
-	return ": " + oneLine(err)
+	return ": " + oneLine(errors.Join(others...))
 }
 
 // continuation returns the end of the message about interrupted work. It says how to continue the

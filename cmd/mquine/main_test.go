@@ -207,5 +207,7 @@ func TestInterruptedWithAnotherProblem(t *testing.T) {
 	} {
 		assert.Equal(t, want, otherProblem(ctx, err))
 	}
+	both := workError{errors.Join(fmt.Errorf("ranking: %w", ctx.Err()), full)}
+	assert.Equal(t, ": "+full.Error(), otherProblem(ctx, both))
 	assert.Empty(t, otherProblem(ctx, nil))
 }

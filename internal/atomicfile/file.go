@@ -40,7 +40,7 @@ func Write(path string, write func(w io.Writer) error) error {
 }
 
 // WriteContext is like Write, but stops waiting for the reader of a pipe a second after the context is cancelled, and
-// returns the context's error. Files are written to their end.
+// returns an error that wraps the context's error. Files are written to their end.
 func WriteContext(ctx context.Context, path string, write func(w io.Writer) error) error {
 	return explain(path, writeTo(ctx, path, write))
 }

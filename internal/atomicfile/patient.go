@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"io"
+	"sync"
 	"time"
 )
 
@@ -11,20 +12,33 @@ import (
 // last message.
 const patience = time.Second
 
-// Patient returns a writer to w, which may be a pipe that nothing reads. A second after the context is cancelled, its
-// Write stops waiting and returns the context's error, and the write to w continues in the background.
-func Patient(ctx context.Context, w io.Writer) io.Writer { return patient{ctx, w} }
+// Patient returns a writer to w, which may be a pipe that nothing reads. If a Write still waits a second after the
+// context is cancelled, it returns the context's error and leaves the write to w in the background. Later Writes then
+// return the same error at once.
+func Patient(ctx context.Context, w io.Writer) io.Writer { return &patient{ctx: ctx, w: w} }
 
 type patient struct {
 	ctx context.Context
 	w   io.Writer
+
+	mu        sync.Mutex
+	abandoned error
 }
 
-func (p patient) Unwrap() io.Writer { return p.w }
+func (p *patient) Unwrap() io.Writer { return p.w }
 
-func (p patient) Write(data []byte) (int, error) {
+func (p *patient) Write(data []byte) (int, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.abandoned != nil {
+		return 0, p.abandoned
+	}
 	data = bytes.Clone(data) // the caller may reuse its buffer while an abandoned write still reads this one
-	return await(p.ctx, func() (int, error) { return p.w.Write(data) })
+	n, err := await(p.ctx, func() (int, error) { return p.w.Write(data) })
+	if err != nil && err == p.ctx.Err() {
+		p.abandoned = err
+	}
+	return n, err
 }
 
 // await returns the results of f. A second after ctx is cancelled, it stops waiting for them.

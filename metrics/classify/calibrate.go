@@ -217,6 +217,9 @@ func standardise(examples []Example) (mean, deviation float64) {
 	if math.IsInf(largest, 1) {
 		return mean, largest
 	}
+	if largest < tiny { // the slope would overflow
+		return mean, 1
+	}
 	deviation = 0
 	for _, e := range examples {
 		scaled := (e.Score - mean) / largest

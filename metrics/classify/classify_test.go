@@ -254,7 +254,7 @@ func TestPlattOfExtremes(t *testing.T) {
 	signs := []float64{-1, -1, 1, 1}
 	for _, scores := range [][]float64{
 		{1e-9, 2e-9, 3e-9, 4e-9}, {1e9, 2e9, 3e9, 4e9}, {1e9 + 1, 1e9 + 2, 1e9 + 3, 1e9 + 4}, {-5, -5, -5, -5},
-		{1e160, 2e160, 3e160, 4e160}, {1e-170, 2e-170, 3e-170, 4e-170},
+		{1e160, 2e160, 3e160, 4e160}, {1e-170, 2e-170, 3e-170, 4e-170}, {1e-307, 2e-307, 3e-307, 4e-307},
 	} {
 		c, err := Calibrate(Platt, examples(scores, signs))
 		require.NoError(t, err)
