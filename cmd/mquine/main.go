@@ -75,7 +75,7 @@ func execute(ctx context.Context, start time.Time, args []string, stdin io.Reade
 	case (isPipeError(out.err) || errors.As(err, new(stdoutGoneError))) && (err == nil || onlyPipe(err)):
 		return exitPipe // silently, like other commands
 	case ctx.Err() != nil && cmp.Or(err, out.err) != nil:
-		printError(stderr, cmd, "interrupted"+otherProblem(ctx, err)+continuation(err))
+		printError(stderr, cmd, "interrupted"+otherProblem(ctx, cmp.Or(err, out.err))+continuation(err))
 		return exitInterrupted
 	case out.err != nil && !errors.As(err, new(workError)): // cobra itself printed the text, for example for --help
 		printError(stderr, cmd, "cannot write standard output: "+oneLine(text.Cause(out.err)))
