@@ -21,12 +21,12 @@ func TestMetricsOfFixture(t *testing.T) {
 	text, err := os.ReadFile(filepath.Join(dir, "ranks.tsv"))
 	require.NoError(t, err)
 	g := &kg.Graph{Entities: kg.NewVocabulary(), Relations: kg.NewVocabulary()}
-	ranks, filters, _, err := ReadRanks("ranks.tsv", bytes.NewReader(text), math.MaxInt, g.Entities, g.Relations)
+	file, err := ReadRanks("ranks.tsv", bytes.NewReader(text), math.MaxInt, g.Entities, g.Relations)
 	require.NoError(t, err)
-	require.Equal(t, []rank.Filter{rank.None, rank.Train, rank.All}, filters)
+	require.Equal(t, []rank.Filter{rank.None, rank.Train, rank.All}, file.Filters)
 
 	var again bytes.Buffer
-	require.NoError(t, WriteRanks(&again, g, filters, ranks, false, rank.Tolerance{}))
+	require.NoError(t, WriteRanks(&again, g, *file))
 	require.True(t, bytes.Equal(text, again.Bytes()), "the file is written again byte for byte")
 
 	var want struct {
@@ -46,8 +46,8 @@ func TestMetricsOfFixture(t *testing.T) {
 
 	results, _, err := Summarize(
 		t.Context(),
-		ranks,
-		SummaryOptions{Sides: rank.BothSides, Filters: filters, Hits: []int{1, 3, 10}},
+		file.Ranks,
+		SummaryOptions{Sides: rank.BothSides, Filters: file.Filters, Hits: []int{1, 3, 10}},
 	)
 	require.NoError(t, err)
 	checked := 0

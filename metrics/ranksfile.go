@@ -36,38 +36,45 @@ var toleranceColumns = []string{"tolerance_absolute", "tolerance_relative"}
 // cannot fill the memory.
 const maxRanksLine = 1 << 20
 
-// WriteRanks writes the ranks of queries of g as a ranks file, in the order of ranks, with columns
-// for the given filters. restricted says that not every entity is a candidate: the file then also has
-// the columns of Rank.Candidates and Rank.CandidatesDigest. tolerance is the tolerance of the ranks, which
-// has columns unless it is zero.
+// RanksFile is the content of a ranks file.
+type RanksFile struct {
+	Ranks []rank.Rank // in the order of the lines
+	// Filters are those with columns of counts.
+	Filters []rank.Filter
+	// Restricted says that not every entity is a candidate. The file then also has the columns of
+	// Rank.Candidates and Rank.CandidatesDigest.
+	Restricted bool
+	// Tolerance is the tolerance of the ranks, which has columns unless it is zero.
+	Tolerance rank.Tolerance
+}
+
+// WriteRanks writes the ranks of queries of g.
 //
-// WriteRanks returns an error if filters is empty or has an unknown or repeated filter, if a label has a
+// WriteRanks returns an error if a file has no filters or an unknown or repeated one, if a label has a
 // tab or a line break, if a rank has no counts under a filter, or if a rank is an estimate (Rank.Scale),
 // which a ranks file would present as exact.
-func WriteRanks(
-	w io.Writer, g *kg.Graph, filters []rank.Filter, ranks []rank.Rank, restricted bool, tolerance rank.Tolerance,
-) error {
-	if err := checkRanks(filters, ranks); err != nil {
+func WriteRanks(w io.Writer, g *kg.Graph, file RanksFile) error {
+	if err := checkRanks(file.Filters, file.Ranks); err != nil {
 		return err
 	}
 	line := []byte(strings.Join(queryColumns, "\t"))
-	for _, f := range filters {
+	for _, f := range file.Filters {
 		line = fmt.Appendf(line, "\t%v_better\t%v_equal", f, f)
-		if restricted {
+		if file.Restricted {
 			line = fmt.Appendf(line, "\t%v_candidates", f)
 		}
 	}
-	if restricted {
+	if file.Restricted {
 		line = append(line, "\t"+digestColumn...)
 	}
-	if tolerance != (rank.Tolerance{}) {
+	if file.Tolerance != (rank.Tolerance{}) {
 		line = append(line, "\t"+strings.Join(toleranceColumns, "\t")...)
 	}
 	if _, err := w.Write(append(line, '\n')); err != nil {
 		return err
 	}
-	for i := range ranks {
-		r := &ranks[i]
+	for i := range file.Ranks {
+		r := &file.Ranks[i]
 		line = append(line[:0], r.Side.String()...)
 		for _, label := range []string{
 			g.Entities.Label(r.Triple.Head), g.Relations.Label(r.Triple.Relation), g.Entities.Label(r.Triple.Tail),
@@ -79,21 +86,21 @@ func WriteRanks(
 			line = append(line, '\t')
 			line = append(line, label...)
 		}
-		for _, f := range filters {
+		for _, f := range file.Filters {
 			line = append(line, '\t')
 			line = strconv.AppendInt(line, int64(r.Better[f]), 10)
 			line = append(line, '\t')
 			line = strconv.AppendInt(line, int64(r.Equal[f]), 10)
-			if restricted {
+			if file.Restricted {
 				line = append(line, '\t')
 				line = strconv.AppendInt(line, int64(r.Candidates[f]), 10)
 			}
 		}
-		if restricted {
+		if file.Restricted {
 			line = fmt.Appendf(line, "\t%08x", r.CandidatesDigest)
 		}
-		if tolerance != (rank.Tolerance{}) {
-			line = fmt.Appendf(line, "\t%v\t%v", tolerance.Absolute, tolerance.Relative)
+		if file.Tolerance != (rank.Tolerance{}) {
+			line = fmt.Appendf(line, "\t%v\t%v", file.Tolerance.Absolute, file.Tolerance.Relative)
 		}
 		if _, err := w.Write(append(line, '\n')); err != nil {
 			return err
@@ -122,62 +129,63 @@ func checkRanks(filters []rank.Filter, ranks []rank.Rank) error {
 	return checkCounted(ranks, filters)
 }
 
-// ReadRanks reads a ranks file. It returns the ranks in the order of the file, the filters that have
-// columns, and the tolerance of the ranks, which is zero if the file has none. name is for error messages.
+// ReadRanks reads a ranks file. name is for error messages.
 //
 // ReadRanks adds new labels to the two vocabularies. Start with empty vocabularies. To read a
-// second file with the same identifiers, pass the same vocabularies again. Rank.Candidates is 0
-// unless the file has the column. Under the other filters, Rank.Better is −1: Measure then returns NaN,
-// and Summarize and Compare return an error. A file with more than most ranks is an error, which
-// ReadRanks returns before it reads the rest.
-func ReadRanks(
-	name string, r io.Reader, most int, entities, relations *kg.Vocabulary,
-) (ranks []rank.Rank, filters []rank.Filter, tolerance rank.Tolerance, err error) {
-	none := rank.Tolerance{}
+// second file with the same identifiers, pass the same vocabularies again. Under filters without columns,
+// Rank.Better is −1: Measure then returns NaN, and Summarize and Compare return an error. A file with more
+// than most ranks is an error, which ReadRanks returns before it reads the rest.
+func ReadRanks(name string, r io.Reader, most int, entities, relations *kg.Vocabulary) (*RanksFile, error) {
 	in := bufio.NewReaderSize(r, maxRanksLine)
 	header, err := readRanksLine(in)
 	if err == io.EOF {
-		return nil, nil, none, fmt.Errorf("%s: the file is empty: a ranks file begins with the names of its columns",
-			name)
+		return nil, fmt.Errorf("%s: the file is empty: a ranks file begins with the names of its columns", name)
 	}
 	if err != nil {
-		return nil, nil, none, fmt.Errorf("%s:1: %w", name, err)
+		return nil, fmt.Errorf("%s:1: %w", name, err)
 	}
 	header[0] = strings.TrimPrefix(header[0], "\ufeff") // a byte order mark
 	columns, err := parseRanksHeader(header)
 	if err != nil {
-		return nil, nil, none, fmt.Errorf("%s:1: %w", name, err)
+		return nil, fmt.Errorf("%s:1: %w", name, err)
 	}
-
+	file := &RanksFile{Filters: columns.filters, Restricted: columns.restricted()}
 	for number := 2; ; number++ {
 		fields, err := readRanksLine(in)
 		if err == io.EOF {
-			return ranks, columns.filters, tolerance, nil
+			return file, nil
+		}
+		if err == nil {
+			err = file.add(fields, most, columns, entities, relations)
 		}
 		if err != nil {
-			return nil, nil, none, fmt.Errorf("%s:%d: %w", name, number, err)
+			return nil, fmt.Errorf("%s:%d: %w", name, number, err)
 		}
-		if len(ranks) == most {
-			return nil, nil, none, fmt.Errorf(
-				"%s:%d: the file has more than %s, so they are of other triples: rank the same split",
-				name, number, text.Plural(most, "rank"))
-		}
-		r, err := columns.parse(fields, entities, relations)
-		if err != nil {
-			return nil, nil, none, fmt.Errorf("%s:%d: %w", name, number, err)
-		}
-		if columns.tolerance {
-			t, err := parseTolerance(fields[len(fields)-len(toleranceColumns):])
-			if err == nil && ranks != nil && t != tolerance {
-				err = errors.New("the tolerance differs from the previous line: rank all queries with the same")
-			}
-			if err != nil {
-				return nil, nil, none, fmt.Errorf("%s:%d: %w", name, number, err)
-			}
-			tolerance = t
-		}
-		ranks = append(ranks, r)
 	}
+}
+
+// add adds the rank in a line.
+func (f *RanksFile) add(fields []string, most int, c ranksColumns, entities, relations *kg.Vocabulary) error {
+	if len(f.Ranks) == most {
+		return fmt.Errorf("the file has more than %s, so they are of other triples: rank the same split",
+			text.Plural(most, "rank"))
+	}
+	r, err := c.parse(fields, entities, relations)
+	if err != nil {
+		return err
+	}
+	if c.tolerance {
+		t, err := parseTolerance(fields[len(fields)-len(toleranceColumns):])
+		if err != nil {
+			return err
+		}
+		if f.Ranks != nil && t != f.Tolerance {
+			return errors.New("the tolerance differs from the previous line: rank all queries with the same")
+		}
+		f.Tolerance = t
+	}
+	f.Ranks = append(f.Ranks, r)
+	return nil
 }
 
 // readRanksLine returns the fields of the next line, or io.EOF after the last. A blank line is an error
@@ -216,6 +224,9 @@ type ranksColumns struct {
 	// tolerance says that the last columns are toleranceColumns.
 	tolerance bool
 }
+
+// restricted reports whether there are columns with numbers of candidates.
+func (c ranksColumns) restricted() bool { return c.counts == len(countColumns) }
 
 func parseRanksHeader(columns []string) (c ranksColumns, err error) {
 	n := len(queryColumns)
@@ -292,7 +303,7 @@ func (c ranksColumns) parse(fields []string, entities, relations *kg.Vocabulary)
 			}
 		}
 	}
-	if err := checkCounts(&r, c.filters, c.counts == len(countColumns)); err != nil {
+	if err := checkCounts(&r, c.filters, c.restricted()); err != nil {
 		return rank.Rank{}, err
 	}
 	if c.digest {

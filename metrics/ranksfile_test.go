@@ -18,17 +18,15 @@ import (
 	"github.com/mquine/mquine/rank"
 )
 
-func readRanksText(text string) ([]rank.Rank, []rank.Filter, error) {
-	ranks, filters, _, err := ReadRanks("r.tsv", strings.NewReader(text), math.MaxInt, kg.NewVocabulary(),
-		kg.NewVocabulary())
-	return ranks, filters, err
+func readRanksText(text string) (*RanksFile, error) {
+	return ReadRanks("r.tsv", strings.NewReader(text), math.MaxInt, kg.NewVocabulary(), kg.NewVocabulary())
 }
 
 func TestWriteRanks(t *testing.T) {
 	g := familyGraph()
 	var text bytes.Buffer
 	both := []rank.Filter{rank.None, rank.All}
-	require.NoError(t, WriteRanks(&text, g, both, familyRanks(g)[3:6], false, rank.Tolerance{}))
+	require.NoError(t, WriteRanks(&text, g, RanksFile{Ranks: familyRanks(g)[3:6], Filters: both}))
 	assert.Equal(t, `side	head	relation	tail	none_better	none_equal	all_better	all_equal
 tail	cal	childOf	bob	0	0	1	0
 head	bob	spouse	ann	0	1	0	0
@@ -39,13 +37,15 @@ head	cal	likes	ann	1	1	1	0
 	ranks := familyRanks(g)[3:4]
 	ranks[0].Candidates = [rank.NumFilters]int32{9, 8, 7}
 	ranks[0].CandidatesDigest = 0xbeef
-	require.NoError(t, WriteRanks(&text, g, both, ranks, true, rank.Tolerance{}))
+	require.NoError(t, WriteRanks(&text, g, RanksFile{Ranks: ranks, Filters: both, Restricted: true}))
 	assert.Equal(t, "side\thead\trelation\ttail\tnone_better\tnone_equal\tnone_candidates\tall_better\tall_equal\t"+
 		"all_candidates\tcandidates_digest\ntail\tcal\tchildOf\tbob\t0\t0\t9\t1\t0\t7\t0000beef\n", text.String())
 
 	text.Reset()
 	tolerance := rank.Tolerance{Absolute: 1e-5, Relative: 1e-4}
-	require.NoError(t, WriteRanks(&text, g, both[1:], ranks, true, tolerance))
+	require.NoError(t, WriteRanks(&text, g, RanksFile{
+		Ranks: ranks, Filters: both[1:], Restricted: true, Tolerance: tolerance,
+	}))
 	assert.Equal(t, "side\thead\trelation\ttail\tall_better\tall_equal\tall_candidates\tcandidates_digest\t"+
 		"tolerance_absolute\ttolerance_relative\ntail\tcal\tchildOf\tbob\t1\t0\t7\t0000beef\t1e-05\t0.0001\n",
 		text.String())
@@ -55,9 +55,10 @@ head	cal	likes	ann	1	1	1	0
 func TestAbsentFilter(t *testing.T) {
 	g := familyGraph()
 	var text bytes.Buffer
-	require.NoError(t, WriteRanks(&text, g, []rank.Filter{rank.All}, familyRanks(g), false, rank.Tolerance{}))
-	ranks, _, err := readRanksText(text.String())
+	require.NoError(t, WriteRanks(&text, g, RanksFile{Ranks: familyRanks(g), Filters: []rank.Filter{rank.All}}))
+	file, err := readRanksText(text.String())
 	require.NoError(t, err)
+	ranks := file.Ranks
 	ks := []int{1, 1000}
 	assert.Equal(t, Measure(familyRanks(g), rank.BothSides, rank.All, rank.Realistic, ks).MRR,
 		Measure(ranks, rank.BothSides, rank.All, rank.Realistic, ks).MRR)
@@ -82,7 +83,7 @@ func TestAbsentFilter(t *testing.T) {
 	assert.EqualError(t, err, want)
 	_, err = CompareAll(t.Context(), g, kg.Test, []ComparedCheckpoint{{Name: "read", Ranks: ranks}}, none)
 	assert.EqualError(t, err, "checkpoint read: "+want)
-	assert.EqualError(t, WriteRanks(io.Discard, g, o.Filters, ranks, false, rank.Tolerance{}), want)
+	assert.EqualError(t, WriteRanks(io.Discard, g, RanksFile{Ranks: ranks, Filters: o.Filters}), want)
 	sum := slices.Clone(ranks)
 	require.NoError(t, rank.Add(sum, ranks))
 	assert.Equal(t, [rank.NumFilters]int32{-1, -1, 2}, sum[1].Better)
@@ -120,19 +121,17 @@ func TestRanksFileRoundTrip(t *testing.T) {
 				}
 			}
 		}
+		want := &RanksFile{Ranks: ranks, Filters: filters, Restricted: restricted, Tolerance: tolerance}
 		var file bytes.Buffer
-		require.NoError(t, WriteRanks(&file, g, filters, ranks, restricted, tolerance))
+		require.NoError(t, WriteRanks(&file, g, *want))
 		for _, text := range []string{file.String(), strings.ReplaceAll(file.String(), "\n", "\r\n")} {
 			entities, relations := kg.NewVocabulary(labels...), kg.NewVocabulary(g.Relations.Labels()...)
-			got, gotFilters, gotTolerance, err := ReadRanks("ranks.tsv", strings.NewReader(text), len(ranks),
-				entities, relations)
+			got, err := ReadRanks("ranks.tsv", strings.NewReader(text), len(ranks), entities, relations)
 			require.NoError(t, err)
-			require.Equal(t, tolerance, gotTolerance)
-			require.Equal(t, filters, gotFilters)
-			require.Equal(t, len(ranks), len(got))
-			for i := range ranks {
-				require.Equal(t, ranks[i], got[i])
+			if len(ranks) == 0 {
+				got.Ranks = ranks // nil or empty
 			}
+			require.Equal(t, want, got)
 			require.Equal(t, 5, entities.Len())
 		}
 	})
@@ -141,12 +140,12 @@ func TestRanksFileRoundTrip(t *testing.T) {
 // Editors on Windows put a byte order mark at the start of a file.
 func TestReadRanksByteOrderMark(t *testing.T) {
 	const text = "side\thead\trelation\ttail\tall_better\tall_equal\ntail\ta\tr\tb\t1\t0\n"
-	want, _, err := readRanksText(text)
+	want, err := readRanksText(text)
 	require.NoError(t, err)
-	got, filters, err := readRanksText("\ufeff" + text)
+	got, err := readRanksText("\ufeff" + text)
 	require.NoError(t, err)
 	assert.Equal(t, want, got)
-	assert.Equal(t, []rank.Filter{rank.All}, filters)
+	assert.Equal(t, []rank.Filter{rank.All}, got.Filters)
 }
 
 // A small compressed file can have millions of lines, so ReadRanks stops at the first rank too many.
@@ -155,7 +154,7 @@ func TestReadRanksLimit(t *testing.T) {
 	for most := range 3 {
 		rest := strings.NewReader(strings.Repeat(line, 1<<18))
 		file := io.MultiReader(strings.NewReader(header+strings.Repeat(line, most+1)), rest)
-		_, _, _, err := ReadRanks("r.tsv", file, most, kg.NewVocabulary(), kg.NewVocabulary())
+		_, err := ReadRanks("r.tsv", file, most, kg.NewVocabulary(), kg.NewVocabulary())
 		assert.EqualError(t, err, fmt.Sprintf(
 			"r.tsv:%d: the file has more than %s, so they are of other triples: rank the same split", most+2,
 			[]string{"0 ranks", "1 rank", "2 ranks"}[most]))
@@ -232,17 +231,17 @@ func TestReadRanksErrors(t *testing.T) {
 		{header + strings.Repeat("x", maxRanksLine+1),
 			"r.tsv:2: the line is longer than 1048576 bytes: this is not a ranks file"},
 	} {
-		_, _, err := readRanksText(c.text)
+		_, err := readRanksText(c.text)
 		assert.EqualError(t, err, c.want)
 	}
 	cut := io.MultiReader(strings.NewReader(header+"tail\ta\tr\tb\t1\t0\n"), iotest.ErrReader(io.ErrUnexpectedEOF))
-	_, _, _, err := ReadRanks("r.tsv.gz", cut, math.MaxInt, kg.NewVocabulary(), kg.NewVocabulary())
+	_, err := ReadRanks("r.tsv.gz", cut, math.MaxInt, kg.NewVocabulary(), kg.NewVocabulary())
 	assert.EqualError(t, err, "r.tsv.gz:3: cannot read any further (unexpected EOF): the file may be damaged or "+
 		"truncated; write it again")
 	for _, end := range []string{"\n", "\r\n"} {
-		ranks, _, err := readRanksText(header + "tail\ta\tr\tb\t1\t0\n" + end)
+		file, err := readRanksText(header + "tail\ta\tr\tb\t1\t0\n" + end)
 		require.NoError(t, err)
-		assert.Len(t, ranks, 1, "a blank last line is not a rank")
+		assert.Len(t, file.Ranks, 1, "a blank last line is not a rank")
 	}
 }
 
@@ -250,7 +249,7 @@ func TestWriteRanksRejectsSeparators(t *testing.T) {
 	for _, label := range []string{"a\tb", "a\nb"} {
 		g := &kg.Graph{Entities: kg.NewVocabulary("ok", label), Relations: kg.NewVocabulary("r")}
 		ranks := []rank.Rank{{}, {Triple: kg.Triple{Tail: 1}}}
-		err := WriteRanks(io.Discard, g, []rank.Filter{rank.All}, ranks, false, rank.Tolerance{})
+		err := WriteRanks(io.Discard, g, RanksFile{Ranks: ranks, Filters: []rank.Filter{rank.All}})
 		assert.ErrorContains(t, err, fmt.Sprintf("the label %q has a tab or a line break", label))
 	}
 }
@@ -271,7 +270,7 @@ func TestWriteRanksRefuses(t *testing.T) {
 			"write the ranks before Sample.Scale, or rank among all candidates": {all, estimates},
 	} {
 		var file bytes.Buffer
-		assert.EqualError(t, WriteRanks(&file, g, c.filters, c.ranks, true, rank.Tolerance{}), want)
+		assert.EqualError(t, WriteRanks(&file, g, RanksFile{Ranks: c.ranks, Filters: c.filters, Restricted: true}), want)
 		assert.Empty(t, file.String())
 	}
 }
@@ -279,28 +278,23 @@ func TestWriteRanksRefuses(t *testing.T) {
 func FuzzReadRanks(f *testing.F) {
 	g := familyGraph()
 	var file bytes.Buffer
-	filters := []rank.Filter{rank.None, rank.Train}
-	require.NoError(f, WriteRanks(&file, g, filters, familyRanks(g), false, rank.Tolerance{Relative: 1e-4}))
+	require.NoError(f, WriteRanks(&file, g, RanksFile{
+		Ranks: familyRanks(g), Filters: []rank.Filter{rank.None, rank.Train}, Tolerance: rank.Tolerance{Relative: 1e-4},
+	}))
 	f.Add(file.Bytes())
 	f.Add([]byte("side\thead\trelation\ttail\tall_better\tall_equal\r\ntail\ta\tr\tb\t1\t0\r\n"))
 	f.Add([]byte("side\thead\trelation\ttail\tall_better\tall_equal\ntail\ta\tr\tb\t1\t0"))
 	f.Fuzz(func(t *testing.T, text []byte) {
 		read := &kg.Graph{Entities: kg.NewVocabulary(), Relations: kg.NewVocabulary()}
-		ranks, filters, tolerance, err := ReadRanks("fuzz", bytes.NewReader(text), math.MaxInt, read.Entities,
-			read.Relations)
+		file, err := ReadRanks("fuzz", bytes.NewReader(text), math.MaxInt, read.Entities, read.Relations)
 		if err != nil {
 			return
 		}
-		// Writing the ranks that ReadRanks returned, and reading the file again, gives the same
-		// ranks.
+		// Writing what ReadRanks returned, and reading it again, gives the same.
 		var again bytes.Buffer
-		restricted := bytes.Contains(text, []byte("_candidates"))
-		require.NoError(t, WriteRanks(&again, read, filters, ranks, restricted, tolerance))
-		ranksAgain, filtersAgain, toleranceAgain, err := ReadRanks("fuzz", &again, len(ranks), read.Entities,
-			read.Relations)
+		require.NoError(t, WriteRanks(&again, read, *file))
+		fileAgain, err := ReadRanks("fuzz", &again, len(file.Ranks), read.Entities, read.Relations)
 		require.NoError(t, err)
-		require.Equal(t, filters, filtersAgain)
-		require.Equal(t, tolerance, toleranceAgain)
-		require.Equal(t, ranks, ranksAgain)
+		require.Equal(t, file, fileAgain)
 	})
 }

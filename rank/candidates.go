@@ -144,7 +144,7 @@ func (c *Candidates) checkEntities(entities int) error {
 }
 
 // sets holds the candidates of queries in the form that engines need: the lists of Options.Among,
-// within the range of Options.Candidates. Set 0 is the whole range.
+// within the range of Options.Shard. Set 0 is the whole range.
 type sets struct {
 	among *Candidates
 	list  []engine.Set
@@ -153,7 +153,7 @@ type sets struct {
 // sets returns the candidates of queries. The options must be resolved, but an empty range still
 // means all entities.
 func (o Options) sets(m model.Model) *sets {
-	r := o.Candidates
+	r := o.Shard
 	if r == (Range{}) {
 		r.Last = m.Config().Entities
 	}

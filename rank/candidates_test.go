@@ -87,7 +87,7 @@ func TestCandidates(t *testing.T) {
 				require.Equal(t, want, r.Ranks, "%s, %s, %+v", m.Config().Model, name, o)
 
 				low, high := o, o
-				low.Candidates, high.Candidates = Range{0, 70}, Range{70, entities}
+				low.Shard, high.Shard = Range{0, 70}, Range{70, entities}
 				sum, err := Run(t.Context(), m, index, test, low)
 				require.NoError(t, err)
 				rest, err := Run(t.Context(), m, index, test, high)

@@ -59,7 +59,7 @@ func codedSlice(t *testing.T, b *kernel.Backend, screen Screen, psi, phi [][]flo
 
 // loadAll returns the engine for the queries of ranks, with the first n entities as its candidates.
 func loadAll(t *testing.T, m model.Model, b *kernel.Backend, screen Screen, ranks []Rank, n int) *cpuEngine {
-	o := Options{Backend: b, Threads: 1, Candidates: Range{Last: n}}
+	o := Options{Backend: b, Threads: 1, Shard: Range{Last: n}}
 	j := o.job(m, newPlan(m, o.sets(m), ranks, len(ranks), nil))
 	e := newCPUEngine(j, screen)
 	_, err := e.Load(t.Context(), 0, j.Passes[0], j.Passes[0].Candidates)

@@ -358,7 +358,7 @@ func (s *Sample) check(ranks []Rank) error {
 		if r.Scale != 0 {
 			return fmt.Errorf("rank: rank %d has been scaled already: scale the ranks of Run once", i)
 		}
-		// The target may be outside Options.Candidates.
+		// The target may be outside Options.Shard.
 		drawn, candidates := len(s.Negatives[r.Side][at]), int(r.Candidates[s.Filter])
 		if candidates != drawn && candidates != drawn+1 {
 			return fmt.Errorf("rank: rank %d is among %s under filter %v, but the sample has %d and the target: "+

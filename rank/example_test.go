@@ -92,8 +92,8 @@ func ExampleAdd() {
 		log.Fatal(err)
 	}
 	var total []rank.Rank
-	for _, candidates := range []rank.Range{{First: 0, Last: 2}, {First: 2, Last: 4}} {
-		o := rank.Options{Sides: []kg.Side{kg.Tail}, Candidates: candidates}
+	for _, entities := range []rank.Range{{First: 0, Last: 2}, {First: 2, Last: 4}} {
+		o := rank.Options{Sides: []kg.Side{kg.Tail}, Shard: entities}
 		shard, err := rank.Run(context.Background(), m, index, g.Splits[kg.Test], o)
 		if err != nil {
 			log.Fatal(err)

@@ -115,7 +115,7 @@ func TestNegatives(t *testing.T) {
 		}
 
 		low, high := o, o
-		low.Candidates, high.Candidates = Range{0, 70}, Range{70, entities}
+		low.Shard, high.Shard = Range{0, 70}, Range{70, entities}
 		sum, err := Run(t.Context(), m, index, test, low)
 		require.NoError(t, err)
 		rest, err := Run(t.Context(), m, index, test, high)

@@ -83,7 +83,7 @@ func TestUnusedOptions(t *testing.T) {
 	} {
 		want, err := call(Options{})
 		require.NoError(t, err, name)
-		got, err := call(Options{Candidates: Range{30, 10}, Among: among})
+		got, err := call(Options{Shard: Range{30, 10}, Among: among})
 		require.NoError(t, err, name)
 		require.Equal(t, want, got, name)
 	}

@@ -105,7 +105,7 @@ func (r *Rank) add(better, equal [NumFilters]int32) {
 }
 
 // Add adds the counts of a shard to ranks. The shard must rank the same queries among different
-// candidates (Options.Candidates). It is either Ranking.Ranks or one list of Ranking.Near, and the
+// candidates (Options.Shard). It is either Ranking.Ranks or one list of Ranking.Near, and the
 // lists of Near add up one by one, in the order of the tolerances. Ranks with a Scale are
 // estimates, which do not add up, and thus an error. Counts that are unknown under a filter stay unknown.
 func Add(ranks, shard []Rank) error {

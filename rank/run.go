@@ -22,9 +22,9 @@ import (
 type Options struct {
 	// Sides are the sides to rank, each once; an empty list means tail and head.
 	Sides []kg.Side
-	// Candidates are the entities that compete with the targets; the zero value means all. Add
-	// combines the ranks of several ranges.
-	Candidates Range
+	// Shard is the range of entities that compete with the targets; the zero value means all. Add
+	// combines the ranks of several shards.
+	Shard Range
 	// Among restricts the candidates further, to lists; nil means no restriction. Run compares a
 	// target with the candidates of its query even if the target is not one of them
 	// (metrics.Restrictions.Excluded).
@@ -62,7 +62,7 @@ type Options struct {
 	batch  int              // number of queries in a batch of Discover, for tests
 }
 
-// withDefaults replaces zero values with the defaults, except in Candidates and FeatureMemory.
+// withDefaults replaces zero values with the defaults, except in Shard and FeatureMemory.
 func (o Options) withDefaults() (Options, error) {
 	if o.Threads < 0 {
 		return o, fmt.Errorf("rank: %d threads: set Threads to at least 1, or to 0 for all processors", o.Threads)
@@ -132,11 +132,11 @@ func (o Options) Resolve(ctx context.Context, m model.Model) (Options, error) {
 		return o, errNoModel
 	}
 	n := m.Config().Entities
-	if o.Candidates == (Range{}) {
-		o.Candidates.Last = n
+	if o.Shard == (Range{}) {
+		o.Shard.Last = n
 	}
-	if r := o.Candidates; r.First < 0 || r.First >= r.Last || r.Last > n {
-		return o, fmt.Errorf("rank: candidates %d to %d are not a range of the model's %d entities", r.First, r.Last, n)
+	if r := o.Shard; r.First < 0 || r.First >= r.Last || r.Last > n {
+		return o, fmt.Errorf("rank: shard %d to %d is not a range of the model's %d entities", r.First, r.Last, n)
 	}
 	if err := o.Among.check(m.Config()); err != nil {
 		return o, err

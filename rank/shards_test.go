@@ -37,7 +37,7 @@ func TestShards(t *testing.T) {
 			var sum []Rank
 			for k := range len(cuts) - 1 {
 				o := Options{
-					Backend: backends[k%len(backends)], Threads: 1 + k, Candidates: Range{cuts[k], cuts[k+1]},
+					Backend: backends[k%len(backends)], Threads: 1 + k, Shard: Range{cuts[k], cuts[k+1]},
 					Screen: []Screen{Float32Screen, Int8Screen, Int16Screen}[k],
 				}
 				if !o.Screen.Fits(m.Tower(kg.Tail).Compare) {
@@ -68,8 +68,8 @@ func TestShardErrors(t *testing.T) {
 	g := ranktest.Graph(rand.New(rand.NewPCG(7, 16)), 20, 2, 60, 10, 10)
 	m := ranktest.Model(t, "distmult", 4, g, 1, ranktest.VectorKinds[0])
 	for _, r := range []Range{{-1, 5}, {5, 5}, {7, 3}, {0, 21}} {
-		_, err := Run(t.Context(), m, kgtest.Index(t, g), g.Splits[kg.Test], Options{Candidates: r})
-		assert.ErrorContains(t, err, "are not a range of the model's 20 entities")
+		_, err := Run(t.Context(), m, kgtest.Index(t, g), g.Splits[kg.Test], Options{Shard: r})
+		assert.ErrorContains(t, err, "is not a range of the model's 20 entities")
 	}
 	ranks := []Rank{{Triple: kg.Triple{Head: 1}}}
 	assert.ErrorContains(t, Add(ranks, nil), "cannot add a shard of 0 queries to 1")
@@ -85,7 +85,7 @@ func TestShardErrors(t *testing.T) {
 	all, err := Predict(t.Context(), m, kgtest.Index(t, g), []kg.Query{{Anchor: 3}}, Top{K: 20}, Options{})
 	require.NoError(t, err)
 	some, err := Predict(t.Context(), m, kgtest.Index(t, g), []kg.Query{{Anchor: 3}}, Top{K: 20},
-		Options{Candidates: Range{4, 11}})
+		Options{Shard: Range{4, 11}})
 	require.NoError(t, err)
 	want := slices.DeleteFunc(all[0], func(p Prediction) bool { return p.Answer < 4 || p.Answer >= 11 })
 	assert.Equal(t, want, some[0])

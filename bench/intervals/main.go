@@ -94,16 +94,16 @@ func readTriples(file string, filter rank.Filter) ([]pair, error) {
 		return nil, err
 	}
 	defer f.Close()
-	ranks, filters, _, err := metrics.ReadRanks(file, f, math.MaxInt, kg.NewVocabulary(), kg.NewVocabulary())
+	read, err := metrics.ReadRanks(file, f, math.MaxInt, kg.NewVocabulary(), kg.NewVocabulary())
 	if err != nil {
 		return nil, err
 	}
-	if !slices.Contains(filters, filter) {
+	if !slices.Contains(read.Filters, filter) {
 		return nil, fmt.Errorf("%s: no ranks under filter %v", file, filter)
 	}
 	// The ranks are paired by the order of the lines, because a triple may occur more than once.
 	var sides [2][]rank.Rank
-	for _, r := range ranks {
+	for _, r := range read.Ranks {
 		sides[r.Side] = append(sides[r.Side], r)
 	}
 	if len(sides[kg.Tail]) != len(sides[kg.Head]) {

@@ -385,30 +385,27 @@ func (c *comparison) read(ctx context.Context, log io.Writer, number int, name s
 	}
 	// ReadRanks adds the labels of ranks on other sides, which may be of other triples.
 	entities, relations := kg.NewVocabulary(g.Entities.Labels()...), kg.NewVocabulary(g.Relations.Labels()...)
-	ranks, filters, tolerance, err := metrics.ReadRanks(path, file, most, entities, relations)
+	read, err := metrics.ReadRanks(path, file, most, entities, relations)
 	if err != nil {
 		return nil, err
 	}
-	if !slices.Contains(filters, c.filter) {
+	if !slices.Contains(read.Filters, c.filter) {
 		return nil, fmt.Errorf("%s has no ranks under filter %v: choose --filter %s",
-			path, c.filter, strings.Join(names(filters), " or "))
+			path, c.filter, strings.Join(names(read.Filters), " or "))
 	}
-	aligned, missing, err := metrics.Align(ranks, triples, c.sides.List(), c.skip)
+	ranks, missing, err := metrics.Align(read.Ranks, triples, c.sides.List(), c.skip)
 	if err != nil {
 		advice := ""
-		if _, _, err := metrics.Align(ranks, triples, c.sides.List(), true); err == nil {
+		if _, _, err := metrics.Align(read.Ranks, triples, c.sides.List(), true); err == nil {
 			advice = "; after mquine eval --" + skipUnknownFlag + ", give compare this flag too"
 		}
 		return nil, fmt.Errorf("%s does not match the %v split of %s: %w%s", path, c.split, g.Name, err, advice)
 	}
-	ranks = aligned
-	// Only a file with restricted candidates contains their numbers. Given negatives may be repeated.
-	restricted := slices.ContainsFunc(ranks, func(r rank.Rank) bool { return r.Candidates[c.filter] > 0 })
-	if n := fewestCandidates(ranks, c.filter); n > known && !restricted {
+	if n := fewestCandidates(ranks, c.filter); n > known && !read.Restricted {
 		printNote(log, "%s has a rank among at least %s candidates, but data set %s has only %s: "+
 			"check the file, unless its checkpoint has more", path, text.Comma(n), g.Name, text.Plural(known, noun))
 	}
-	if restricted {
+	if read.Restricted {
 		if err := checkRestricted(path, ranks, c.filter); err != nil {
 			return nil, err
 		}
@@ -423,7 +420,7 @@ func (c *comparison) read(ctx context.Context, log io.Writer, number int, name s
 			"is without %s", path, text.Plural(len(missing), "query"), c.split, skipUnknownFlag, them)
 	}
 	for _, p := range metrics.Protocols {
-		if number == 0 && tolerance != (rank.Tolerance{}) && p.Tolerance == tolerance && p.Ties != c.ties {
+		if number == 0 && read.Tolerance != (rank.Tolerance{}) && p.Tolerance == read.Tolerance && p.Ties != c.ties {
 			printNote(log, "%s has ranks of --protocol %s, whose ties are %v, but the comparison has %v ties: "+
 				"add --ties %[3]v to compare as %[2]s does", path, p.Name, p.Ties, c.ties)
 		}
@@ -431,10 +428,10 @@ func (c *comparison) read(ctx context.Context, log io.Writer, number int, name s
 	identified := slices.ContainsFunc(ranks, func(r rank.Rank) bool { return r.CandidatesDigest != 0 })
 	return &competitor{
 		ComparedCheckpoint: metrics.ComparedCheckpoint{
-			Name: name, Checkpoint: metrics.Checkpoint{Path: path}, Ranks: ranks, Restricted: restricted,
-			Tolerance: tolerance,
+			Name: name, Checkpoint: metrics.Checkpoint{Path: path}, Ranks: ranks,
+			Restricted: read.Restricted, Tolerance: read.Tolerance,
 		},
-		graph: g, missing: missing, unidentified: restricted && !identified, labels: labels,
+		graph: g, missing: missing, unidentified: read.Restricted && !identified, labels: labels,
 	}, nil
 }
 

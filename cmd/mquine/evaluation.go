@@ -345,7 +345,9 @@ func (e *evaluation) writeFiles(
 		err = phase(ctx, "write", func(context.Context) error {
 			t.identifyCandidates(ranks)
 			return writeTo(ctx, stdout, e.ranksFile, func(w io.Writer) error {
-				return metrics.WriteRanks(w, t.graph, e.filters, ranks, t.restrictions != nil, e.fixed.Tolerance)
+				return metrics.WriteRanks(w, t.graph, metrics.RanksFile{
+					Ranks: ranks, Filters: e.filters, Restricted: t.restrictions != nil, Tolerance: e.fixed.Tolerance,
+				})
 			})
 		})
 	}

@@ -90,10 +90,10 @@ func TestSkipUnknown(t *testing.T) {
 	// Known answers that small lacks do not compete in the ranking of the other checkpoint.
 	succeed(t, "eval", w.model, "--data", w.data, "--filter", "all", "--ranks", w.path("all.tsv"))
 	entities, relations := kg.NewVocabulary(), kg.NewVocabulary()
-	list, _, _, err := metrics.ReadRanks("all.tsv", strings.NewReader(read("all.tsv")), 1e6, entities, relations)
+	listed, err := metrics.ReadRanks("all.tsv", strings.NewReader(read("all.tsv")), 1e6, entities, relations)
 	require.NoError(t, err)
 	var sum, n float64
-	for _, r := range list {
+	for _, r := range listed.Ranks {
 		if !unknown[entities.Label(r.Triple.Head)] && !unknown[entities.Label(r.Triple.Tail)] &&
 			!unknown[relations.Label(r.Triple.Relation)] {
 			sum += 1 / (1 + float64(r.Better[rank.All]) + float64(r.Equal[rank.All])/2)

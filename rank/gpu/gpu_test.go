@@ -504,10 +504,10 @@ func conformShards(t *testing.T, devices []*cuda.Device) {
 		require.NoError(t, err)
 		var sum []rank.Rank
 		for i, o := range []rank.Options{
-			{Candidates: rank.Range{First: 0, Last: 63}, Engine: trusted(devices...),
+			{Shard: rank.Range{First: 0, Last: 63}, Engine: trusted(devices...),
 				FeatureMemory: 50 * candidateBytes(pad(engine.WidestTower(m)))},
-			{Candidates: rank.Range{First: 63, Last: 101}, Engine: trusted(devices[0])},
-			{Candidates: rank.Range{First: 101, Last: 150}},
+			{Shard: rank.Range{First: 63, Last: 101}, Engine: trusted(devices[0])},
+			{Shard: rank.Range{First: 101, Last: 150}},
 		} {
 			o.Threads = 2
 			part, err := rank.Run(t.Context(), m, index, test, o)
