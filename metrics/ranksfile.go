@@ -39,7 +39,7 @@ const maxRanksLine = 1 << 20
 // RanksFile is the content of a ranks file.
 type RanksFile struct {
 	Ranks []rank.Rank // in the order of the lines
-	// Filters are those with columns of counts.
+	// Filters are the filters with columns of counts.
 	Filters []rank.Filter
 	// Restricted says that not every entity is a candidate. The file then also has the columns of
 	// Rank.Candidates and Rank.CandidatesDigest.

@@ -279,7 +279,8 @@ func FuzzReadRanks(f *testing.F) {
 	g := familyGraph()
 	var file bytes.Buffer
 	require.NoError(f, WriteRanks(&file, g, RanksFile{
-		Ranks: familyRanks(g), Filters: []rank.Filter{rank.None, rank.Train}, Tolerance: rank.Tolerance{Relative: 1e-4},
+		Ranks: familyRanks(g), Filters: []rank.Filter{rank.None, rank.Train},
+		Tolerance: rank.Tolerance{Relative: 1e-4},
 	}))
 	f.Add(file.Bytes())
 	f.Add([]byte("side\thead\trelation\ttail\tall_better\tall_equal\r\ntail\ta\tr\tb\t1\t0\r\n"))
