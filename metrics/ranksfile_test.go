@@ -270,7 +270,8 @@ func TestWriteRanksRefuses(t *testing.T) {
 			"write the ranks before Sample.Scale, or rank among all candidates": {all, estimates},
 	} {
 		var file bytes.Buffer
-		assert.EqualError(t, WriteRanks(&file, g, RanksFile{Ranks: c.ranks, Filters: c.filters, Restricted: true}), want)
+		content := RanksFile{Ranks: c.ranks, Filters: c.filters, Restricted: true}
+		assert.EqualError(t, WriteRanks(&file, g, content), want)
 		assert.Empty(t, file.String())
 	}
 }

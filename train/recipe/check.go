@@ -4,8 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"slices"
-	"strings"
 
 	"github.com/mquine/mquine/internal/text"
 	"github.com/mquine/mquine/kernel"
@@ -70,96 +68,6 @@ func (r *Recipe) checkBlockLosses() error {
 	case r.RelationWeight > 0:
 		return errors.New("block_losses: relation prediction uses the sum of the blocks' scores: " +
 			"set relation_weight to 0, or block_losses to false")
-	}
-	return nil
-}
-
-// checkModel returns an error that names all options that the model does not support.
-func (r *Recipe) checkModel() error {
-	spec, err := model.Lookup(r.Model)
-	if err != nil {
-		return err
-	}
-	if err := r.checkHyper(spec); err != nil {
-		return err
-	}
-	config, err := model.StartConfig(r.ModelConfig(1, 1), r.Start())
-	if err != nil {
-		return err
-	}
-	m, err := model.Unfilled(config)
-	if err != nil {
-		return err
-	}
-	parameters, err := model.Parameters(config)
-	if err != nil {
-		return err
-	}
-	var unsupported []string
-	refuse := func(format string, args ...any) { unsupported = append(unsupported, fmt.Sprintf(format, args...)) }
-	t := m.Training()
-	_, network := m.(model.Network)
-	if !slices.Contains(t.Penalties, r.Regulariser) {
-		var others []string
-		for _, p := range t.Penalties {
-			others = append(others, string(p))
-		}
-		refuse("regulariser: model %s does not support %s: set it to %s", r.Model, r.Regulariser,
-			text.Join(others, "or"))
-	}
-	if r.DuraPair > 0 && t.Relations == nil {
-		refuse("dura_pair: the score of model %s is not linear in the relation's parameters: set it to 0", r.Model)
-	}
-	if r.RelationWeight > 0 && t.Relations == nil {
-		if network {
-			refuse("relation_weight: model %s is a network: set it to 0", r.Model)
-		} else if model.DependenceOf(m) != model.OnEntity {
-			refuse("relation_weight: the features of model %s depend on more than the entity: set it to 0", r.Model)
-		}
-	}
-	if r.BlockLosses && t.Blocks == 0 {
-		refuse("block_losses: model %s does not have several blocks: set it to false or, in mquine and mquade, set "+
-			"hyper to blocks=2", r.Model)
-	}
-	if r.Unsquared && !t.Squared {
-		refuse("unsquared: the score of model %s is not a squared norm: set it to false", r.Model)
-	}
-	if r.InitCross != ZeroCross && spec.Start.Cross == "" {
-		refuse("init_cross: model %s has no cross matrix: set it to %s", r.Model, ZeroCross)
-	}
-	if r.InitStd != model.EntityDeviation && !spec.Start.Deviates() {
-		refuse("init_std: model %s has a fixed initial distribution: leave init_std at %v", r.Model,
-			model.EntityDeviation)
-	} else if r.InitStd == 0 {
-		refuse("init_std: with zero entities, model %s has zero gradients: set a positive value", r.Model)
-	}
-	if spec.TrainReciprocal && !r.Reciprocal {
-		refuse("reciprocal: model %s can be trained only with reciprocal relations: set it to true", r.Model)
-	}
-	if r.Products != Float32 && (t.Distance != nil || t.Region != nil) {
-		refuse("products: model %s computes distances, not products: set it to %s", r.Model, Float32)
-	}
-	if network && r.Batch == 1 && (r.Negatives == KvsAll || r.Distribution == Bernoulli) {
-		refuse("batch: model %s normalises each step, and so needs at least two queries in it: set batch to 2 or more",
-			r.Model)
-	}
-	if r.Orthogonality > 0 && !slices.ContainsFunc(parameters, func(p model.Parameter) bool { return p.Maps }) {
-		refuse("orthogonality: model %s does not support it: set it to 0", r.Model)
-	}
-	if r.RelationDropout > 0 {
-		if network {
-			refuse("relation_dropout: model %s is a network: set it to 0, and use the dropout of its layers", r.Model)
-		} else if model.DependenceOf(m)&model.OnRelation != 0 {
-			refuse("relation_dropout: the relation of model %s also transforms the candidates: set it to 0", r.Model)
-		}
-	}
-	for layer, probability := range r.LayerDropout() {
-		if probability > 0 && !slices.Contains(t.Layers, model.Layer(layer)) {
-			refuse("%s: model %s has no such layer: set it to 0", layerKeys[layer], r.Model)
-		}
-	}
-	if unsupported != nil {
-		return errors.New(strings.Join(unsupported, "; "))
 	}
 	return nil
 }
