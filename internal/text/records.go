@@ -14,12 +14,13 @@ import (
 // feeds; labels of data sets contain neither.
 func WriteRecords(w io.Writer, f Format, header []string, rows iter.Seq[[]string]) error {
 	if f == FormatTSV {
-		if _, err := io.WriteString(w, strings.Join(header, "\t")+"\n"); err != nil {
-			return err
-		}
-		return WriteRows(w, rows)
+		return WriteRows(w, func(yield func([]string) bool) {
+			if yield(header) {
+				rows(yield)
+			}
+		})
 	}
-	lines := csv.NewWriter(w)
+	lines := csv.NewWriter(bufio.NewWriterSize(w, recordsBuffer)) // which becomes the buffer of lines
 	err := lines.Write(header)
 	for row := range rows {
 		if err != nil {
@@ -34,9 +35,13 @@ func WriteRecords(w io.Writer, f Format, header []string, rows iter.Seq[[]string
 	return lines.Error()
 }
 
+// recordsBuffer is the size of the buffer for records, in bytes. Every write to the destination may need a
+// goroutine (atomicfile.Patient), so it is large.
+const recordsBuffer = 64 << 10
+
 // WriteRows writes the rows of tab-separated text, without a header.
 func WriteRows(w io.Writer, rows iter.Seq[[]string]) error {
-	buf := bufio.NewWriter(w)
+	buf := bufio.NewWriterSize(w, recordsBuffer)
 	for row := range rows {
 		if _, err := buf.WriteString(strings.Join(row, "\t") + "\n"); err != nil {
 			return err
