@@ -40,13 +40,8 @@ func (r *ComparisonReport) Write(w io.Writer, f Format, o TableOptions) error {
 		if f != LaTeX {
 			tables = append(tables, c.wholeTable(against+": differences, other − base", o), c.countTable())
 		}
-		for rest := c.Groups; len(rest) > 0; {
-			last := len(rest)
-			if i := slices.IndexFunc(rest, func(g Contrast) bool { return g.By != rest[0].By }); i >= 0 {
-				last = i
-			}
-			tables = append(tables, r.groupTable(against, rest[:last], f, o))
-			rest = rest[last:]
+		for groups := range byKey(c.Groups) {
+			tables = append(tables, r.groupTable(against, groups, f, o))
 		}
 		if f != LaTeX && len(c.Changed) > 0 {
 			tables = append(tables, c.changedTable(against+": the queries that changed most"))
@@ -266,12 +261,7 @@ func (r *ComparisonReport) groupTable(
 		header = append(header, "wins", "losses")
 	}
 	t := newTable(title, 1, header)
-	listed, split, hidden := chosen(of, o, func(c Contrast) string { return c.Group },
-		func(c Contrast) int { return c.N }, func(c Contrast) Number { return c.Metrics[0].Difference })
-	for i, c := range listed {
-		if i == split && hidden > 0 {
-			t.AppendRow(hiddenRow(hidden, len(header)))
-		}
+	appendGroups(t, len(header), of, o, func(c Contrast) []any {
 		row := []any{text.WithLabel(c.Group, c.Label), count(c.N)}
 		for _, at := range shown {
 			m := c.Metrics[at]
@@ -281,11 +271,8 @@ func (r *ComparisonReport) groupTable(
 		if o.Wide {
 			row = append(row, text.Comma(c.Wins), text.Comma(c.Losses))
 		}
-		t.AppendRow(row)
-	}
-	if split == len(listed) && hidden > 0 {
-		t.AppendRow(hiddenRow(hidden, len(header)))
-	}
+		return row
+	})
 	return t
 }
 

@@ -1,11 +1,9 @@
 package metrics
 
 import (
-	"cmp"
 	"fmt"
 	"io"
 	"math"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -139,41 +137,6 @@ func (o TableOptions) intervalHeading(name string) string {
 		return name
 	}
 	return name + " [95% CI]"
-}
-
-// chosen returns the groups to list, in order. queries returns the number of queries of a group,
-// and value returns the number by which ByMRR sorts. hidden counts the groups that only Top leaves
-// out. The hidden groups belong between listed[:split] and listed[split:].
-func chosen[G any](
-	groups []G, o TableOptions, name func(G) string, queries func(G) int, value func(G) Number,
-) (listed []G, split, hidden int) {
-	listed = slices.DeleteFunc(slices.Clone(groups), func(g G) bool { return queries(g) < max(o.Least, 1) })
-	compare := map[Order]func(a, b G) int{
-		ByQueries: func(a, b G) int { return cmp.Compare(queries(b), queries(a)) },
-		ByMRR:     func(a, b G) int { return cmp.Compare(value(b), value(a)) },
-		ByName:    func(a, b G) int { return cmp.Compare(name(a), name(b)) },
-	}[o.Sort]
-	if compare != nil {
-		slices.SortStableFunc(listed, compare)
-	}
-	split = len(listed)
-	if o.Top == 0 || o.Top >= len(listed) {
-		return listed, split, 0
-	}
-	hidden, split = len(listed)-o.Top, o.Top
-	if o.Sort == ByMRR {
-		split = (o.Top + 1) / 2
-	}
-	return slices.Delete(listed, split, split+hidden), split, hidden
-}
-
-// hiddenRow returns a row that stands for hidden groups.
-func hiddenRow(hidden, columns int) []any {
-	row := []any{text.Whole(fmt.Sprintf("… %s more", text.Comma(hidden)))}
-	for len(row) < columns {
-		row = append(row, "")
-	}
-	return row
 }
 
 // MetricName returns the name of the metric with the given key in tables: MRR for mrr, Hits@10 for hits@10.

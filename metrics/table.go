@@ -32,13 +32,8 @@ func (r *Report) Write(w io.Writer, f Format, o TableOptions) error {
 	} else {
 		tables = append(tables, r.resultTable(o))
 	}
-	for rest := r.Groups; len(rest) > 0; {
-		last := len(rest)
-		if i := slices.IndexFunc(rest, func(g Result) bool { return g.By != rest[0].By }); i >= 0 {
-			last = i
-		}
-		tables = append(tables, r.groupTable(rest[:last], f, o))
-		rest = rest[last:]
+	for groups := range byKey(r.Groups) {
+		tables = append(tables, r.groupTable(groups, f, o))
 	}
 	var notes []string
 	if o.Explain {
@@ -157,12 +152,7 @@ func (r *Report) groupTable(groups []Result, f Format, o TableOptions) *text.Tab
 	}
 	header = append(header, hitsHeader(res.Hits)...)
 	t := newTable(title, 1, header)
-	listed, split, hidden := chosen(of, o, func(g Result) string { return g.Group },
-		func(g Result) int { return g.N }, func(g Result) Number { return g.MRR })
-	for i, g := range listed {
-		if i == split && hidden > 0 {
-			t.AppendRow(hiddenRow(hidden, len(header)))
-		}
+	appendGroups(t, len(header), of, o, func(g Result) []any {
 		row := []any{text.WithLabel(g.Group, g.Label), count(g.N), o.interval("mrr", g.MRR, g.MRRCI, g.ClusterCount)}
 		if o.Wide {
 			for _, part := range parts[g.Group] {
@@ -170,11 +160,8 @@ func (r *Report) groupTable(groups []Result, f Format, o TableOptions) *text.Tab
 			}
 			row = append(append(row, o.mean(g.MR)), o.wideCells(g)...)
 		}
-		t.AppendRow(append(row, o.hitsCells(g.Hits)...))
-	}
-	if split == len(listed) && hidden > 0 {
-		t.AppendRow(hiddenRow(hidden, len(header)))
-	}
+		return append(row, o.hitsCells(g.Hits)...)
+	})
 	return t
 }
 
