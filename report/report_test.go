@@ -110,9 +110,12 @@ func trained(t *testing.T, data string, epochs int) run.History {
 	h.Recipe.Epochs, h.Recipe.ZSamples = 40, 8
 	best := 0.0
 	for i := 1; i <= epochs; i++ {
-		e := train.Epoch{
-			Epoch: i, Loss: train.Loss{Total: 40 / float64(i), Fit: 30 / float64(i), Z: 10 / float64(i)}, Seconds: 2,
-			TriplesPerSecond: 1000, ProcessorSeconds: 3,
+		e := run.Epoch{
+			EpochResult: train.EpochResult{
+				Epoch: i, Loss: train.Loss{Total: 40 / float64(i), Fit: 30 / float64(i), Z: 10 / float64(i)}, Seconds: 2,
+				TriplesPerSecond: 1000,
+			},
+			ProcessorSeconds: 3,
 		}
 		if i%2 == 0 {
 			for j, side := range []rank.Sides{rank.TailSide, rank.HeadSide, rank.BothSides} {
@@ -476,8 +479,10 @@ func TestExtremes(t *testing.T) {
 // The speed of a run is the number of triples of all epochs over their time, without validation.
 func TestRunSpeed(t *testing.T) {
 	h := run.History{Recipe: recipe.Default()}
-	h.Epochs = []train.Epoch{{Epoch: 1, Seconds: 9, TriplesPerSecond: 10, ValidSeconds: 5},
-		{Epoch: 2, Seconds: 1, TriplesPerSecond: 90}}
+	h.Epochs = []run.Epoch{
+		{EpochResult: train.EpochResult{Epoch: 1, Seconds: 9, TriplesPerSecond: 10}, ValidSeconds: 5},
+		{EpochResult: train.EpochResult{Epoch: 2, Seconds: 1, TriplesPerSecond: 90}},
+	}
 	var found []string
 	for _, x := range (Run{"run", h}).tiles() {
 		if x.Name == "Time" {

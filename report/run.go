@@ -11,6 +11,7 @@ import (
 	"github.com/mquine/mquine/metrics"
 	"github.com/mquine/mquine/train"
 	"github.com/mquine/mquine/train/recipe"
+	"github.com/mquine/mquine/train/run"
 )
 
 // checkpoint describes the model that the run trains.
@@ -39,7 +40,7 @@ func (r Run) data() string {
 	return r.Data
 }
 
-func (r Run) last() train.Epoch { return r.Epochs[len(r.Epochs)-1] }
+func (r Run) last() run.Epoch { return r.Epochs[len(r.Epochs)-1] }
 
 // lead says how many epochs of the run are done, and how good its best validation was.
 func (r Run) lead() string {

@@ -53,20 +53,13 @@ type Loss struct {
 	Regulariser float64 `json:"regulariser"`
 }
 
-// Epoch is the result of an epoch: a line of log.jsonl. Only package train/run sets Valid, ValidSeconds,
-// ProcessorSeconds and Best; Trainer.Epoch leaves them zero.
-type Epoch struct {
+// EpochResult is the result of an epoch.
+type EpochResult struct {
 	Epoch            int     `json:"epoch"`
 	Loss             Loss    `json:"loss"`
 	LearningRate     float64 `json:"learning_rate"`
 	Seconds          float64 `json:"seconds"`
 	TriplesPerSecond float64 `json:"triples_per_second"`
-	Valid            Scores  `json:"valid,omitempty"`
-	ValidSeconds     float64 `json:"valid_seconds,omitempty"`
-	// ProcessorSeconds is the processor time of all threads, including validation. It is 0 if the
-	// system does not report it.
-	ProcessorSeconds float64 `json:"processor_seconds,omitempty"`
-	Best             bool    `json:"best,omitempty"`
 }
 
 // Trainer trains one model. It is not safe for concurrent use.
@@ -293,29 +286,29 @@ func (t *Trainer) Triples() int { return len(t.triples) }
 // Epoch makes one pass over the training triples. The error is a DivergedError if the loss or a
 // parameter became NaN or infinite. After an error, such as a cancelled ctx, the parameters belong to no
 // epoch, so later calls of Epoch and Validate return an error that wraps the first one.
-func (t *Trainer) Epoch(ctx context.Context) (e Epoch, err error) {
+func (t *Trainer) Epoch(ctx context.Context) (e EpochResult, err error) {
 	if err := t.usable(); err != nil {
-		return Epoch{}, err
+		return EpochResult{}, err
 	}
 	defer func() { t.failed = err }()
 	start := time.Now()
 	t.shuffle()
 	loss, err := t.steps(ctx, start)
 	if err != nil {
-		return Epoch{}, err
+		return EpochResult{}, err
 	}
 	if err := t.optimiser.flush(ctx); err != nil {
-		return Epoch{}, err
+		return EpochResult{}, err
 	}
 	if err := t.checkFinite(ctx); err != nil {
-		return Epoch{}, err
+		return EpochResult{}, err
 	}
 	if err := t.updateAverage(ctx); err != nil {
-		return Epoch{}, err
+		return EpochResult{}, err
 	}
 	t.epoch++
 	seconds := time.Since(start).Seconds()
-	return Epoch{
+	return EpochResult{
 		Epoch: t.epoch, Loss: loss, LearningRate: t.optimiser.rate,
 		Seconds: seconds, TriplesPerSecond: perSecond(len(t.triples), seconds),
 	}, nil

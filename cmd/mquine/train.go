@@ -417,7 +417,7 @@ func (l *trainingLog) step(p train.Progress) {
 }
 
 // epoch prints a line with the loss, speed and validation of an epoch. Details follow.
-func (l *trainingLog) epoch(e train.Epoch) {
+func (l *trainingLog) epoch(e run.Epoch) {
 	l.meter.clear()
 	l.meter.nextLine = lineEvery
 	fmt.Fprintln(l.log, epochLine(e, l.run.Recipe, l.log))
@@ -429,7 +429,7 @@ func (l *trainingLog) epoch(e train.Epoch) {
 }
 
 // epochLine describes an epoch in a line of at most helpWidth columns, for log.
-func epochLine(e train.Epoch, c recipe.Recipe, log io.Writer) string {
+func epochLine(e run.Epoch, c recipe.Recipe, log io.Writer) string {
 	fields := []string{fmt.Sprintf("epoch %d/%d", e.Epoch, c.Epochs), fmt.Sprintf("loss %s", threeDigits(e.Loss.Total))}
 	if len(e.Valid) > 0 {
 		m := c.ValidMetric
@@ -456,7 +456,7 @@ func epochLine(e train.Epoch, c recipe.Recipe, log io.Writer) string {
 
 // epochDetails prints the time of an epoch, the parts of the loss, and the MRR on each side under
 // each filter.
-func (l *trainingLog) epochDetails(w io.Writer, e train.Epoch) {
+func (l *trainingLog) epochDetails(w io.Writer, e run.Epoch) {
 	fmt.Fprintf(w, "  %.1f s, validation %.1f s, learning rate %.3g, loss %s\n", e.Seconds, e.ValidSeconds,
 		e.LearningRate, l.parts(e.Loss))
 	for f := range rank.NumFilters {

@@ -11,7 +11,6 @@ import (
 
 	"github.com/mquine/mquine/internal/input"
 	"github.com/mquine/mquine/internal/text"
-	"github.com/mquine/mquine/train"
 	"github.com/mquine/mquine/train/recipe"
 )
 
@@ -20,7 +19,7 @@ type History struct {
 	// Data is the name or the folder of the data set.
 	Data   string
 	Recipe recipe.Recipe
-	Epochs []train.Epoch
+	Epochs []Epoch
 }
 
 // ReadHistory reads the history of the run in a folder. It needs neither the data set nor the lock,
@@ -36,7 +35,7 @@ func ReadHistory(ctx context.Context, dir string) (h History, err error) {
 }
 
 // Best returns the best validated epoch, or false if there is none.
-func (h History) Best() (best train.Epoch, ok bool) {
+func (h History) Best() (best Epoch, ok bool) {
 	for _, e := range h.Epochs {
 		if e.Best {
 			best, ok = e, true
@@ -46,15 +45,15 @@ func (h History) Best() (best train.Epoch, ok bool) {
 }
 
 // readEpochs reads a log.
-func readEpochs(ctx context.Context, path string) ([]train.Epoch, error) {
+func readEpochs(ctx context.Context, path string) ([]Epoch, error) {
 	data, err := input.ReadFile(ctx, path)
 	if err != nil {
 		return nil, fmt.Errorf("cannot read %s: %w", path, text.Cause(err))
 	}
-	var epochs []train.Epoch
+	var epochs []Epoch
 	for line := range bytes.Lines(data) {
 		number := len(epochs) + 1
-		var e train.Epoch
+		var e Epoch
 		if err := json.Unmarshal(line, &e); err != nil {
 			return nil, fmt.Errorf("%s:%d: this line does not describe an epoch: restore the file, or delete it",
 				path, number)

@@ -8,7 +8,6 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/mquine/mquine/train"
 	"github.com/mquine/mquine/train/internal/traintest"
 	"github.com/mquine/mquine/train/recipe"
 )
@@ -25,7 +24,7 @@ func TestReadHistory(t *testing.T) {
 	r, err := Open(t.Context(), dir, machineOf(t, 2))
 	require.NoError(t, err)
 	defer r.Close()
-	require.NoError(t, r.TrainTo(t.Context(), 2, func(train.Epoch) {}))
+	require.NoError(t, r.TrainTo(t.Context(), 2, func(Epoch) {}))
 	require.NoError(t, os.Rename(data, data+"-moved"))
 	h, err = ReadHistory(t.Context(), dir)
 	require.NoError(t, err)

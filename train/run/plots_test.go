@@ -36,7 +36,7 @@ func TestPlots(t *testing.T) {
 	}
 	for i, total := range []float64{23, 4, 3.7, 3.6} {
 		loss := train.Loss{Total: total, Fit: total - 0.1, Regulariser: []float64{0, 1e-9, 0.1, 0.1}[i]}
-		r.log = append(r.log, train.Epoch{Epoch: i + 1, Loss: loss, Best: i == 2})
+		r.log = append(r.log, Epoch{EpochResult: train.EpochResult{Epoch: i + 1, Loss: loss}, Best: i == 2})
 	}
 	r.progress.bestEpoch = 3
 	loss, validation := draw()
@@ -86,7 +86,7 @@ func TestPlotsAreDrawnInTheEnd(t *testing.T) {
 		}
 	}
 	// trainTo opens a run, claims that its last drawing took long, and trains.
-	trainTo := func(ctx context.Context, dir string, last int, report func(train.Epoch)) error {
+	trainTo := func(ctx context.Context, dir string, last int, report func(Epoch)) error {
 		r, err := Open(t.Context(), dir, machineOf(t, 1))
 		require.NoError(t, err)
 		r.plots.drawn, r.plots.took = time.Now(), time.Hour
@@ -106,7 +106,7 @@ func TestPlotsAreDrawnInTheEnd(t *testing.T) {
 		}
 	}
 	ctx, cancel := context.WithCancel(t.Context())
-	err := trainTo(ctx, dir, 6, func(e train.Epoch) {
+	err := trainTo(ctx, dir, 6, func(e Epoch) {
 		if unchanged(e.Epoch, 6); e.Epoch == 2 {
 			cancel()
 		}
@@ -115,7 +115,7 @@ func TestPlotsAreDrawnInTheEnd(t *testing.T) {
 	requirePlots(dir)
 	for _, last := range []int{4, 6} {
 		former = read(dir, lossPlotName)
-		require.NoError(t, trainTo(t.Context(), dir, last, func(e train.Epoch) { unchanged(e.Epoch, last) }))
+		require.NoError(t, trainTo(t.Context(), dir, last, func(e Epoch) { unchanged(e.Epoch, last) }))
 		requirePlots(dir)
 	}
 

@@ -31,7 +31,7 @@ func resume(t testing.TB, dir string) error {
 		return err
 	}
 	defer r.Close()
-	return r.Train(t.Context(), func(train.Epoch) {})
+	return r.Train(t.Context(), func(Epoch) {})
 }
 
 // Resuming removes the temporary files of killed processes, but no other hidden files.
@@ -176,7 +176,7 @@ func TestKilledBetweenFiles(t *testing.T) {
 	r, err := Open(t.Context(), dir, machineOf(t, 1))
 	require.NoError(t, err)
 	steps = append(steps, traintest.Contents(t, dir))
-	require.NoError(t, r.Train(t.Context(), func(train.Epoch) { steps = append(steps, traintest.Contents(t, dir)) }))
+	require.NoError(t, r.Train(t.Context(), func(Epoch) { steps = append(steps, traintest.Contents(t, dir)) }))
 	require.NoError(t, r.Close())
 	require.Len(t, steps, 5)
 
@@ -266,12 +266,12 @@ func TestResumeOldState(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, r.Notes, 1)
 	assert.Contains(t, r.Notes[0], "is from an earlier version and does not identify its data set")
-	require.NoError(t, r.TrainTo(t.Context(), 3, func(train.Epoch) {}))
+	require.NoError(t, r.TrainTo(t.Context(), 3, func(Epoch) {}))
 	require.NoError(t, r.Close())
 	r, err = Open(t.Context(), dir, machineOf(t, 1))
 	require.NoError(t, err)
 	assert.Empty(t, r.Notes)
-	require.NoError(t, r.Train(t.Context(), func(train.Epoch) {}))
+	require.NoError(t, r.Train(t.Context(), func(Epoch) {}))
 	require.NoError(t, r.Close())
 	for _, file := range outputs {
 		assert.Equal(t, traintest.Digest(t, want, file), traintest.Digest(t, dir, file), file)
@@ -408,7 +408,7 @@ func TestEpochsEditedToThoseDone(t *testing.T) {
 	r, err := Open(t.Context(), dir, machineOf(t, 1))
 	require.NoError(t, err)
 	ctx, cancel := context.WithCancel(t.Context())
-	require.ErrorIs(t, r.Train(ctx, func(e train.Epoch) {
+	require.ErrorIs(t, r.Train(ctx, func(e Epoch) {
 		if e.Epoch == 2 {
 			cancel()
 		}
@@ -518,7 +518,7 @@ func TestFolderRemovedDuringTraining(t *testing.T) {
 		require.NoError(t, create(t, dir, data, traintest.Small(5)))
 		r, err := Open(t.Context(), dir, machineOf(t, 1))
 		require.NoError(t, err)
-		err = r.Train(t.Context(), func(e train.Epoch) {
+		err = r.Train(t.Context(), func(e Epoch) {
 			if e.Epoch == 2 {
 				require.NoError(t, os.RemoveAll(dir))
 				if put {
@@ -546,10 +546,10 @@ func TestExtendAfterKillInLastEpoch(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "run")
 	require.NoError(t, create(t, dir, data, c))
 	var steps []map[string]string
-	var last train.Epoch
+	var last Epoch
 	r, err := Open(t.Context(), dir, machineOf(t, 1))
 	require.NoError(t, err)
-	require.NoError(t, r.Train(t.Context(), func(e train.Epoch) {
+	require.NoError(t, r.Train(t.Context(), func(e Epoch) {
 		steps = append(steps, traintest.Contents(t, dir))
 		last = e
 	}))

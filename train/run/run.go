@@ -42,7 +42,7 @@ const (
 // Run is a training run in a folder:
 //
 //	config.yaml         the data set and all options
-//	log.jsonl           one train.Epoch per line
+//	log.jsonl           one Epoch per line
 //	last/               the checkpoint of the last epoch
 //	best/               the checkpoint of the best validated epoch
 //	loss.svg            a plot of the loss
@@ -66,7 +66,7 @@ type Run struct {
 	rounding string        // rounding of the kernels of the epochs so far; "" if the state lacks it
 	trainer  *train.Trainer
 	progress progress
-	log      []train.Epoch
+	log      []Epoch
 	logText  []byte // the lines of log
 	plots    plotting
 	failed   error // the error that TrainTo returned, or nil
@@ -299,12 +299,12 @@ func (r *Run) sweep() {
 // Train trains the remaining epochs. After each epoch, once its files are synced to disk, it calls
 // report, if not nil. If ctx is cancelled, the current epoch is lost. After an error, the parameters in
 // memory belong to no epoch, so further calls return an error: close the run and open it again.
-func (r *Run) Train(ctx context.Context, report func(train.Epoch)) error {
+func (r *Run) Train(ctx context.Context, report func(Epoch)) error {
 	return r.TrainTo(ctx, r.Recipe.Epochs, report)
 }
 
 // TrainTo is like Train, but stops after epoch last if the recipe has more epochs.
-func (r *Run) TrainTo(ctx context.Context, last int, report func(train.Epoch)) error {
+func (r *Run) TrainTo(ctx context.Context, last int, report func(Epoch)) error {
 	last = min(last, r.Recipe.Epochs)
 	for r.progress.stopped == "" && r.progress.epoch < last {
 		if r.closed {
@@ -328,7 +328,7 @@ func (r *Run) TrainTo(ctx context.Context, last int, report func(train.Epoch)) e
 
 // trainEpoch trains the next epoch, validates it if it is due, and writes its files. After an error,
 // the progress and the log do not include the epoch. last is the last epoch to train.
-func (r *Run) trainEpoch(ctx context.Context, last int) (e train.Epoch, err error) {
+func (r *Run) trainEpoch(ctx context.Context, last int) (e Epoch, err error) {
 	former, logged, written := r.progress, len(r.log), len(r.logText)
 	defer func() {
 		if err != nil {
@@ -336,7 +336,7 @@ func (r *Run) trainEpoch(ctx context.Context, last int) (e train.Epoch, err erro
 		}
 	}()
 	before := proc.ProcessorTime()
-	if e, err = r.trainer.Epoch(ctx); err != nil {
+	if e.EpochResult, err = r.trainer.Epoch(ctx); err != nil {
 		return e, r.explain(err)
 	}
 	c := &r.Recipe
@@ -375,7 +375,7 @@ func (r *Run) explain(err error) error {
 }
 
 // validate adds the result of a validation to an epoch and updates the best epoch.
-func (r *Run) validate(ctx context.Context, e *train.Epoch) (err error) {
+func (r *Run) validate(ctx context.Context, e *Epoch) (err error) {
 	start := time.Now()
 	if e.Valid, err = r.trainer.Validate(ctx); err != nil {
 		return err
@@ -391,7 +391,7 @@ func (r *Run) validate(ctx context.Context, e *train.Epoch) (err error) {
 }
 
 // keep writes all files of an epoch, the state last. Before each of them, it checks that the folder is still the run's.
-func (r *Run) keep(ctx context.Context, e train.Epoch) error {
+func (r *Run) keep(ctx context.Context, e Epoch) error {
 	writes := []func() error{func() error { return r.save(ctx, lastName) }}
 	if e.Best {
 		writes = append(writes, func() error { return r.save(ctx, bestName) })
@@ -425,7 +425,7 @@ func (r *Run) save(ctx context.Context, name string) error {
 }
 
 // appendLog adds an epoch to the log in memory.
-func (r *Run) appendLog(e train.Epoch) error {
+func (r *Run) appendLog(e Epoch) error {
 	line, err := json.Marshal(e)
 	if err != nil {
 		return err
@@ -456,4 +456,4 @@ func (r *Run) BestUpTo(epoch int) (best int, value float64, err error) {
 }
 
 // Log returns the epochs in the log.
-func (r *Run) Log() []train.Epoch { return r.log }
+func (r *Run) Log() []Epoch { return r.log }

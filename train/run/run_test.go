@@ -34,7 +34,7 @@ func trainIn(t testing.TB, data string, c recipe.Recipe, m train.Machine) string
 	require.NoError(t, create(t, dir, data, c))
 	r, err := Open(t.Context(), dir, m)
 	require.NoError(t, err)
-	require.NoError(t, r.Train(t.Context(), func(train.Epoch) {}))
+	require.NoError(t, r.Train(t.Context(), func(Epoch) {}))
 	require.NoError(t, r.Close())
 	return dir
 }
@@ -104,7 +104,7 @@ func TestResume(t *testing.T) {
 				}
 				r, err := Open(ctx, dir, m)
 				require.NoError(t, err)
-				err = r.Train(ctx, func(train.Epoch) {})
+				err = r.Train(ctx, func(Epoch) {})
 				cancel()
 				require.NoError(t, r.Close())
 				if err == nil {
@@ -151,12 +151,12 @@ func TestCancelledValidation(t *testing.T) {
 	}
 	r, err := Open(ctx, dir, m)
 	require.NoError(t, err)
-	require.ErrorIs(t, r.Train(ctx, func(train.Epoch) {}), context.Canceled)
+	require.ErrorIs(t, r.Train(ctx, func(Epoch) {}), context.Canceled)
 	assert.Equal(t, 1, r.Epoch())
 	assert.Len(t, r.Log(), 1)
 	best, _ := r.Best()
 	assert.Equal(t, 1, best)
-	again := r.Train(t.Context(), func(train.Epoch) {})
+	again := r.Train(t.Context(), func(Epoch) {})
 	require.ErrorIs(t, again, context.Canceled)
 	assert.ErrorContains(t, again, dir+" cannot continue after an error: open the run again (")
 	assert.Equal(t, 1, r.Epoch())
@@ -260,7 +260,7 @@ func TestExtendWithoutLog(t *testing.T) {
 	r, err = Open(t.Context(), dir, machineOf(t, 1))
 	require.NoError(t, err)
 	assert.Equal(t, []string{log + " is missing, so a new log begins with epoch 3"}, r.Notes)
-	require.NoError(t, r.Train(t.Context(), func(train.Epoch) {}))
+	require.NoError(t, r.Train(t.Context(), func(Epoch) {}))
 	require.NoError(t, r.Close())
 }
 
@@ -282,7 +282,7 @@ func TestExtend(t *testing.T) {
 	require.Empty(t, r.Finished())
 	other := extend(t, dir, machineOf(t, 1), 5)
 	assert.EqualError(t, other, "another process is using "+dir+": wait until it ends, or stop it")
-	require.NoError(t, r.Train(t.Context(), func(train.Epoch) {}))
+	require.NoError(t, r.Train(t.Context(), func(Epoch) {}))
 	require.NoError(t, r.Close())
 	for _, file := range outputs {
 		assert.Equal(t, traintest.Digest(t, want, file), traintest.Digest(t, dir, file), file)
@@ -371,7 +371,7 @@ func TestDiverged(t *testing.T) {
 		require.NoError(t, create(t, dir, traintest.FamiliesFolder(t), c))
 		r, err := Open(t.Context(), dir, machineOf(t, 2))
 		require.NoError(t, err)
-		err = r.Train(t.Context(), func(train.Epoch) {})
+		err = r.Train(t.Context(), func(Epoch) {})
 		require.ErrorContains(t, err, "training diverged in epoch ")
 		assert.ErrorContains(t, err, "lower learning_rate")
 		assert.NotContains(t, err.Error(), "\n")

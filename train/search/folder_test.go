@@ -310,7 +310,7 @@ func takeOn(t testing.TB, dir string) error {
 		return err
 	}
 	defer r.Close()
-	return r.Train(t.Context(), func(train.Epoch) {})
+	return r.Train(t.Context(), func(run.Epoch) {})
 }
 
 // Opening a search removes the temporary files of killed processes and nothing else.
