@@ -112,8 +112,8 @@ func trained(t *testing.T, data string, epochs int) run.History {
 	for i := 1; i <= epochs; i++ {
 		e := run.Epoch{
 			EpochResult: train.EpochResult{
-				Epoch: i, Loss: train.Loss{Total: 40 / float64(i), Fit: 30 / float64(i), Z: 10 / float64(i)}, Seconds: 2,
-				TriplesPerSecond: 1000,
+				Epoch: i, Loss: train.Loss{Total: 40 / float64(i), Fit: 30 / float64(i), Z: 10 / float64(i)},
+				Seconds: 2, TriplesPerSecond: 1000,
 			},
 			ProcessorSeconds: 3,
 		}

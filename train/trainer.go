@@ -22,15 +22,13 @@ import (
 	"github.com/mquine/mquine/train/recipe"
 )
 
-// Machine selects the kernels of a training run, its number of threads, and the callbacks that
-// report progress. Only Backend affects the result.
+// Machine selects the kernels of a training run, its number of threads, and the callback that reports
+// progress. Only Backend affects the result.
 type Machine struct {
 	Backend *kernel.Backend
 	Threads int // at least 1
 	// Progress, if not nil, is called after every step.
 	Progress func(Progress)
-	// Reading, if not nil, is called while the data set is read.
-	Reading func(kg.OpenProgress)
 }
 
 // Progress is the progress of an epoch.

@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -274,32 +275,30 @@ func (t *training) run(ctx context.Context, cmd *cobra.Command, out, log io.Writ
 	if err != nil {
 		return err
 	}
-	machine := train.Machine{Backend: backend, Threads: t.threads}
-	dir, g, err := t.folder(ctx, cmd, machine, log)
-	if err != nil {
-		return err
+	o := run.Options{Machine: train.Machine{Backend: backend, Threads: t.threads}}
+	dir := t.resume
+	if dir == "" {
+		if dir, o.Graph, err = t.create(ctx, cmd, o.Machine, log); err != nil {
+			return err
+		}
+	} else if cmd.Flags().Changed(epochsFlag) {
+		o.Epochs = t.given.Epochs
 	}
-	err = t.train(ctx, dir, g, machine, out, log)
+	err = t.train(ctx, dir, o, out, log)
 	if err != nil && ctx.Err() != nil {
-		return resumableError{err, shellCommand("mquine", "train", "--resume", dir)}
+		again := []string{"mquine", "train", "--resume", dir}
+		if o.Epochs != 0 {
+			again = append(again, "--"+epochsFlag, strconv.Itoa(o.Epochs))
+		}
+		return resumableError{err, shellCommand(again...)}
 	}
 	return err
 }
 
-// folder returns the folder of the run, after creating a new one or changing the epochs of an
-// existing one. It also returns the data set if it has read it.
-func (t *training) folder(
+// create creates the folder of a new run, and returns it and the data set.
+func (t *training) create(
 	ctx context.Context, cmd *cobra.Command, machine train.Machine, log io.Writer,
 ) (dir string, g *kg.Graph, err error) {
-	if t.resume != "" {
-		if cmd.Flags().Changed(epochsFlag) {
-			reading := newMeter(log)
-			defer reading.clear()
-			machine.Reading = reading.reading("the data set")
-			g, err = run.Extend(ctx, t.resume, machine, t.given.Epochs)
-		}
-		return t.resume, g, err
-	}
 	c, err := t.config(cmd)
 	if err != nil {
 		return "", nil, err
@@ -341,14 +340,12 @@ func (t *training) noteUnused(cmd *cobra.Command, c recipe.Recipe, log io.Writer
 	}
 }
 
-// train completes the run in dir and prints the result to out. If g is nil, it reads the data set.
-func (t *training) train(
-	ctx context.Context, dir string, g *kg.Graph, machine train.Machine, out, log io.Writer,
-) error {
+// train completes the run in dir and prints the result to out.
+func (t *training) train(ctx context.Context, dir string, o run.Options, out, log io.Writer) error {
 	meter := newMeter(log)
 	show, reading := &trainingLog{meter: meter, log: log}, newMeter(log)
-	machine.Progress, machine.Reading = show.step, reading.reading("the data set")
-	r, err := run.OpenOn(ctx, dir, g, machine)
+	o.Progress, o.Reading = show.step, reading.reading("the data set")
+	r, err := run.Open(ctx, dir, o)
 	reading.clear()
 	if err != nil {
 		return err

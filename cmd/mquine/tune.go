@@ -16,7 +16,7 @@ import (
 
 	"github.com/mquine/mquine/internal/input"
 	"github.com/mquine/mquine/internal/text"
-	"github.com/mquine/mquine/kernel"
+	"github.com/mquine/mquine/kg"
 	"github.com/mquine/mquine/train"
 	"github.com/mquine/mquine/train/recipe"
 	"github.com/mquine/mquine/train/run"
@@ -162,27 +162,28 @@ func (t *tuning) readSpace(ctx context.Context) (*search.Space, error) {
 	return read(space.Fit(base))
 }
 
-// create creates the folder of a new search and returns it.
-func (t *tuning) create(ctx context.Context, log io.Writer, backend *kernel.Backend) (dir string, err error) {
+// create creates the folder of a new search, and returns it and the data set.
+func (t *tuning) create(
+	ctx context.Context, machine train.Machine, log io.Writer,
+) (dir string, g *kg.Graph, err error) {
 	space, err := t.readSpace(ctx)
 	if err != nil {
-		return "", err
+		return "", nil, err
 	}
-	if err := space.CheckBackend(backend); err != nil {
-		return "", err
+	if err := space.CheckBackend(machine.Backend); err != nil {
+		return "", nil, err
 	}
-	g, err := openData(ctx, t.plan.Data, log)
-	if err != nil {
-		return "", err
+	if g, err = openData(ctx, t.plan.Data, log); err != nil {
+		return "", nil, err
 	}
-	if err := space.CheckMemory(ctx, g, train.Machine{Backend: backend, Threads: t.threads}); err != nil {
-		return "", err
+	if err := space.CheckMemory(ctx, g, machine); err != nil {
+		return "", nil, err
 	}
 	for _, key := range space.Unused() {
 		printNote(log, "%s has no effect on any trial of this space", key)
 	}
 	dir = cmp.Or(t.out, g.Name+"-tune")
-	return dir, search.Create(dir, g, space, t.plan)
+	return dir, g, search.Create(dir, g, space, t.plan)
 }
 
 // run searches until the budget is spent, all trials are done or ctx is cancelled, and prints the
@@ -192,11 +193,14 @@ func (t *tuning) run(ctx context.Context, cmd *cobra.Command, log io.Writer) (er
 	if err != nil {
 		return err
 	}
+	o := search.Options{Machine: train.Machine{Backend: backend, Threads: t.threads}}
 	dir := t.resume
 	if dir == "" {
-		if dir, err = t.create(ctx, log, backend); err != nil {
+		if dir, o.Graph, err = t.create(ctx, o.Machine, log); err != nil {
 			return err
 		}
+	} else if cmd.Flags().Changed("trials") {
+		o.Trials = t.plan.Trials
 	}
 	defer func() {
 		if err != nil && ctx.Err() != nil {
@@ -204,15 +208,8 @@ func (t *tuning) run(ctx context.Context, cmd *cobra.Command, log io.Writer) (er
 		}
 	}()
 	show, reading := &tuningLog{meter: newMeter(log), log: log}, newMeter(log)
-	machine := train.Machine{
-		Backend: backend, Threads: t.threads, Progress: show.step, Reading: reading.reading("the data set"),
-	}
-	var folder *search.Folder
-	if t.resume != "" && cmd.Flags().Changed("trials") {
-		folder, err = search.Extend(ctx, dir, t.plan.Trials, machine)
-	} else {
-		folder, err = search.Open(ctx, dir, machine)
-	}
+	o.Progress, o.Reading = show.step, reading.reading("the data set")
+	folder, err := search.Open(ctx, dir, o)
 	reading.clear()
 	if err != nil {
 		return err

@@ -15,35 +15,22 @@ import (
 	"github.com/mquine/mquine/train/recipe"
 )
 
-// Extend changes the number of epochs of the run in dir and rewrites ConfigFile. Open can then
-// continue a finished run. The new number must be larger than the number of epochs done.
-//
-// The run then ends with the same parameters as a run that had this number of epochs from the
-// start. Extend returns an error if that is impossible: if the learning rate decays towards the
-// last epoch, if the run stopped early or would have stopped after its last epoch, or if patience
-// would count a validation that took place only because its epoch was the last. Without patience,
-// such a validation only matters for the best checkpoint, which may then belong to an epoch that
-// the longer run would not have validated.
-//
-// Extend also refuses a trial of a search, because all trials must have the same number of epochs,
-// and a run that cannot continue with its data set on the machine. It reads the data set to check this, and
-// does not change the run if it refuses.
-//
-// Extend returns the data set for OpenOn, or nil if the run has the given number of epochs already, because it
-// then does not read the data set.
-func Extend(ctx context.Context, dir string, m train.Machine, epochs int) (*kg.Graph, error) {
-	r := &Run{Dir: filepath.Clean(dir)}
-	if err := r.extend(ctx, m, epochs); err != nil {
+// changeEpochs changes the number of epochs of the run in dir and rewrites ConfigFile. It returns the data set
+// for Open, because it reads it to check that the run can continue. If the run has this number of epochs
+// already, changeEpochs does not read the data set.
+func changeEpochs(ctx context.Context, dir string, o Options) (*kg.Graph, error) {
+	r := &Run{Dir: filepath.Clean(dir), Graph: o.Graph}
+	if err := r.changeEpochs(ctx, o); err != nil {
 		return nil, err
 	}
 	return r.Graph, nil
 }
 
-func (r *Run) extend(ctx context.Context, m train.Machine, epochs int) (err error) {
-	if _, err := r.read(ctx); err != nil || epochs == r.Recipe.Epochs {
+func (r *Run) changeEpochs(ctx context.Context, o Options) (err error) {
+	if _, err := r.read(ctx); err != nil || o.Epochs == r.Recipe.Epochs {
 		return err
 	}
-	if err := r.Recipe.CheckBackend(m.Backend); err != nil {
+	if err := r.Recipe.CheckBackend(o.Backend); err != nil {
 		return err
 	}
 	if search := searchOf(r.Dir); search != "" {
@@ -51,7 +38,7 @@ func (r *Run) extend(ctx context.Context, m train.Machine, epochs int) (err erro
 			"copy it to another folder, and extend the copy",
 			r.Dir, search, r.Recipe.Epochs)
 	}
-	if err := r.checkExtension(r.Recipe.Epochs, epochs); err != nil {
+	if err := r.checkExtension(r.Recipe.Epochs, o.Epochs); err != nil {
 		return err
 	}
 	if r.lock, err = workdir.Acquire(r.path(ConfigFile)); err != nil {
@@ -65,14 +52,14 @@ func (r *Run) extend(ctx context.Context, m train.Machine, epochs int) (err erro
 	if err := r.check(ctx); err != nil {
 		return err
 	}
-	if err := r.checkExtension(r.Recipe.Epochs, epochs); err != nil {
+	if err := r.checkExtension(r.Recipe.Epochs, o.Epochs); err != nil {
 		return err
 	}
-	r.Recipe.Epochs = epochs
-	if err := r.openData(ctx, data, m); err != nil {
+	r.Recipe.Epochs = o.Epochs
+	if err := r.openData(ctx, data, o); err != nil {
 		return err
 	}
-	if err := train.CheckMemory(ctx, r.Graph, m, r.Recipe); err != nil {
+	if err := train.CheckMemory(ctx, r.Graph, o.Machine, r.Recipe); err != nil {
 		return err
 	}
 	text, err := configText(data, r.Recipe)

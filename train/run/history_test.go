@@ -21,7 +21,7 @@ func TestReadHistory(t *testing.T) {
 	require.NoError(t, err)
 	assert.Empty(t, h.Epochs)
 
-	r, err := Open(t.Context(), dir, machineOf(t, 2))
+	r, err := Open(t.Context(), dir, Options{Machine: machineOf(t, 2)})
 	require.NoError(t, err)
 	defer r.Close()
 	require.NoError(t, r.TrainTo(t.Context(), 2, func(Epoch) {}))

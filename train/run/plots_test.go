@@ -87,7 +87,7 @@ func TestPlotsAreDrawnInTheEnd(t *testing.T) {
 	}
 	// trainTo opens a run, claims that its last drawing took long, and trains.
 	trainTo := func(ctx context.Context, dir string, last int, report func(Epoch)) error {
-		r, err := Open(t.Context(), dir, machineOf(t, 1))
+		r, err := Open(t.Context(), dir, Options{Machine: machineOf(t, 1)})
 		require.NoError(t, err)
 		r.plots.drawn, r.plots.took = time.Now(), time.Hour
 		return errors.Join(r.TrainTo(ctx, last, report), r.Close())

@@ -26,7 +26,7 @@ const elsewhere = ", or start a new run in another folder"
 // resume opens the run in a folder and trains it to its end.
 func resume(t testing.TB, dir string) error {
 	t.Helper()
-	r, err := Open(t.Context(), dir, machineOf(t, 1))
+	r, err := Open(t.Context(), dir, Options{Machine: machineOf(t, 1)})
 	if err != nil {
 		return err
 	}
@@ -69,7 +69,7 @@ func TestResumeOnOtherBackends(t *testing.T) {
 	assert.Equal(t, files, traintest.Contents(t, dir))
 	require.NoError(t, extend(t, dir, machineOf(t, 1), 3))
 	files = traintest.Contents(t, dir)
-	_, err := Open(t.Context(), dir, train.Machine{Backend: portable, Threads: 1})
+	_, err := Open(t.Context(), dir, Options{Machine: train.Machine{Backend: portable, Threads: 1}})
 	require.ErrorContains(t, err, want)
 	assert.Equal(t, files, traintest.Contents(t, dir))
 }
@@ -93,7 +93,7 @@ func TestResumeWithOtherRounding(t *testing.T) {
 		{fused, []string{fmt.Sprintf(note, dir, separateRounding, fused.Backend.Tier, fusedRounding)}},
 		{separate, []string{fmt.Sprintf(note, dir, fusedRounding, "generic", separateRounding)}},
 	} {
-		r, err := Open(t.Context(), dir, step.machine)
+		r, err := Open(t.Context(), dir, Options{Machine: step.machine})
 		require.NoError(t, err)
 		assert.Equal(t, step.notes, r.Notes)
 		require.NoError(t, r.TrainTo(t.Context(), i+1, nil))
@@ -173,7 +173,7 @@ func TestKilledBetweenFiles(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "run")
 	require.NoError(t, create(t, dir, data, c))
 	steps := []map[string]string{} // the folder after each epoch
-	r, err := Open(t.Context(), dir, machineOf(t, 1))
+	r, err := Open(t.Context(), dir, Options{Machine: machineOf(t, 1)})
 	require.NoError(t, err)
 	steps = append(steps, traintest.Contents(t, dir))
 	require.NoError(t, r.Train(t.Context(), func(Epoch) { steps = append(steps, traintest.Contents(t, dir)) }))
@@ -205,7 +205,7 @@ func TestKilledBetweenFiles(t *testing.T) {
 func TestOptionsAfterKillInFirstEpoch(t *testing.T) {
 	data, dir := traintest.FamiliesFolder(t), filepath.Join(t.TempDir(), "run")
 	require.NoError(t, create(t, dir, data, traintest.Small(2)))
-	r, err := Open(t.Context(), dir, machineOf(t, 1))
+	r, err := Open(t.Context(), dir, Options{Machine: machineOf(t, 1)})
 	require.NoError(t, err)
 	files := traintest.Contents(t, dir)
 	require.NoError(t, r.TrainTo(t.Context(), 1, nil))
@@ -262,13 +262,13 @@ func TestResumeOldState(t *testing.T) {
 	dir := trainIn(t, data, traintest.Small(2), machineOf(t, 1))
 	writeOldState(t, dir, nil)
 	require.NoError(t, extend(t, dir, machineOf(t, 1), 4))
-	r, err := Open(t.Context(), dir, machineOf(t, 1))
+	r, err := Open(t.Context(), dir, Options{Machine: machineOf(t, 1)})
 	require.NoError(t, err)
 	require.Len(t, r.Notes, 1)
 	assert.Contains(t, r.Notes[0], "is from an earlier version and does not identify its data set")
 	require.NoError(t, r.TrainTo(t.Context(), 3, func(Epoch) {}))
 	require.NoError(t, r.Close())
-	r, err = Open(t.Context(), dir, machineOf(t, 1))
+	r, err = Open(t.Context(), dir, Options{Machine: machineOf(t, 1)})
 	require.NoError(t, err)
 	assert.Empty(t, r.Notes)
 	require.NoError(t, r.Train(t.Context(), func(Epoch) {}))
@@ -393,7 +393,7 @@ func TestResumeWithOtherOptions(t *testing.T) {
 	// Before the first epoch writes a checkpoint, the user may change options.
 	fresh := filepath.Join(t.TempDir(), "fresh")
 	require.NoError(t, create(t, fresh, data, traintest.Small(1)))
-	r, err := Open(t.Context(), fresh, machineOf(t, 1))
+	r, err := Open(t.Context(), fresh, Options{Machine: machineOf(t, 1)})
 	require.NoError(t, err)
 	require.NoError(t, r.Close())
 	traintest.Change(t, filepath.Join(fresh, ConfigFile), "\nseed: 1\n", "\nseed: 7\n")
@@ -405,7 +405,7 @@ func TestResumeWithOtherOptions(t *testing.T) {
 func TestEpochsEditedToThoseDone(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "run")
 	require.NoError(t, create(t, dir, traintest.FamiliesFolder(t), traintest.Small(3)))
-	r, err := Open(t.Context(), dir, machineOf(t, 1))
+	r, err := Open(t.Context(), dir, Options{Machine: machineOf(t, 1)})
 	require.NoError(t, err)
 	ctx, cancel := context.WithCancel(t.Context())
 	require.ErrorIs(t, r.Train(ctx, func(e Epoch) {
@@ -516,7 +516,7 @@ func TestFolderRemovedDuringTraining(t *testing.T) {
 	for _, put := range []bool{false, true} {
 		dir := filepath.Join(t.TempDir(), "run")
 		require.NoError(t, create(t, dir, data, traintest.Small(5)))
-		r, err := Open(t.Context(), dir, machineOf(t, 1))
+		r, err := Open(t.Context(), dir, Options{Machine: machineOf(t, 1)})
 		require.NoError(t, err)
 		err = r.Train(t.Context(), func(e Epoch) {
 			if e.Epoch == 2 {
@@ -547,7 +547,7 @@ func TestExtendAfterKillInLastEpoch(t *testing.T) {
 	require.NoError(t, create(t, dir, data, c))
 	var steps []map[string]string
 	var last Epoch
-	r, err := Open(t.Context(), dir, machineOf(t, 1))
+	r, err := Open(t.Context(), dir, Options{Machine: machineOf(t, 1)})
 	require.NoError(t, err)
 	require.NoError(t, r.Train(t.Context(), func(e Epoch) {
 		steps = append(steps, traintest.Contents(t, dir))

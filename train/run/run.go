@@ -85,16 +85,38 @@ type progress struct {
 	stopped      string  // why the run stopped early, or ""
 }
 
-// Open opens the run in a folder. Unless the run is finished, Open locks the folder until Close.
-func Open(ctx context.Context, dir string, m train.Machine) (*Run, error) {
-	return OpenOn(ctx, dir, nil, m)
+// Options are the options of Open.
+type Options struct {
+	train.Machine
+	// Epochs, if not 0, becomes the run's number of epochs, so a finished run can continue. The new number
+	// must be larger than the number of epochs done.
+	//
+	// The run then ends with the same parameters as a run that had this number of epochs from the
+	// start. Open returns an error if that is impossible: if the learning rate decays towards the
+	// last epoch, if the run stopped early or would have stopped after its last epoch, or if patience
+	// would count a validation that took place only because its epoch was the last. Without patience,
+	// such a validation only matters for the best checkpoint, which may then belong to an epoch that
+	// the longer run would not have validated.
+	//
+	// Open also refuses another number for a trial of a search, because all trials must have the same, and
+	// for a run that cannot continue with its data set on the machine. If it refuses, the run does not change.
+	Epochs int
+	// Graph, if not nil, is the data set that the run began with, so Open does not read it from the disk.
+	Graph *kg.Graph
+	// Reading, if not nil, is called while the data set is read.
+	Reading func(kg.OpenProgress)
 }
 
-// OpenOn is like Open, but trains on g, the data set that the run began with, and does not read it from
-// the disk. If g is nil, OpenOn is the same as Open.
-func OpenOn(ctx context.Context, dir string, g *kg.Graph, m train.Machine) (*Run, error) {
-	r := &Run{Dir: filepath.Clean(dir), Graph: g}
-	if err := r.open(ctx, m); err != nil {
+// Open opens the run in a folder. Unless the run is finished, Open locks the folder until Close.
+func Open(ctx context.Context, dir string, o Options) (*Run, error) {
+	if o.Epochs != 0 {
+		var err error
+		if o.Graph, err = changeEpochs(ctx, dir, o); err != nil {
+			return nil, err
+		}
+	}
+	r := &Run{Dir: filepath.Clean(dir), Graph: o.Graph}
+	if err := r.open(ctx, o); err != nil {
 		return nil, errors.Join(err, r.Close())
 	}
 	return r, nil
@@ -108,7 +130,7 @@ func (r *Run) Close() error {
 	return l.Close()
 }
 
-func (r *Run) open(ctx context.Context, m train.Machine) error {
+func (r *Run) open(ctx context.Context, o Options) error {
 	// A finished run needs no lock and may be on a read-only disk.
 	if _, err := r.read(ctx); err != nil {
 		return err
@@ -130,13 +152,13 @@ func (r *Run) open(ctx context.Context, m train.Machine) error {
 	if n := r.progress.epoch; n > 0 && len(r.log) == 0 {
 		r.Notes = append(r.Notes, fmt.Sprintf("%s is missing, so a new log begins with epoch %d", r.path(logName), n+1))
 	}
-	if err := r.openData(ctx, data, m); err != nil {
+	if err := r.openData(ctx, data, o); err != nil {
 		return err
 	}
-	if r.trainer, err = train.NewTrainer(ctx, r.Recipe, r.Graph, m); err != nil {
+	if r.trainer, err = train.NewTrainer(ctx, r.Recipe, r.Graph, o.Machine); err != nil {
 		return err
 	}
-	r.checkRounding(m.Backend)
+	r.checkRounding(o.Backend)
 	if err := r.restore(); err != nil {
 		return err
 	}
@@ -154,9 +176,9 @@ func (r *Run) open(ctx context.Context, m train.Machine) error {
 }
 
 // openData reads the data set, unless the run has it, and checks that it suits the run.
-func (r *Run) openData(ctx context.Context, data string, m train.Machine) (err error) {
+func (r *Run) openData(ctx context.Context, data string, o Options) (err error) {
 	if r.Graph == nil {
-		if r.Graph, err = kg.Open(ctx, data, kg.ReportProgress(m.Reading)); err != nil {
+		if r.Graph, err = kg.Open(ctx, data, kg.ReportProgress(o.Reading)); err != nil {
 			return err
 		}
 	}

@@ -32,7 +32,7 @@ func trainIn(t testing.TB, data string, c recipe.Recipe, m train.Machine) string
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "run")
 	require.NoError(t, create(t, dir, data, c))
-	r, err := Open(t.Context(), dir, m)
+	r, err := Open(t.Context(), dir, Options{Machine: m})
 	require.NoError(t, err)
 	require.NoError(t, r.Train(t.Context(), func(Epoch) {}))
 	require.NoError(t, r.Close())
@@ -42,8 +42,11 @@ func trainIn(t testing.TB, data string, c recipe.Recipe, m train.Machine) string
 // extend changes the number of epochs of the run in dir.
 func extend(t testing.TB, dir string, m train.Machine, epochs int) error {
 	t.Helper()
-	_, err := Extend(t.Context(), dir, m, epochs)
-	return err
+	r, err := Open(t.Context(), dir, Options{Machine: m, Epochs: epochs})
+	if err != nil {
+		return err
+	}
+	return r.Close()
 }
 
 // recipes returns the changes from traintest.Recipes. In short mode, it leaves out changes that
@@ -102,7 +105,7 @@ func TestResume(t *testing.T) {
 						cancel()
 					}
 				}
-				r, err := Open(ctx, dir, m)
+				r, err := Open(ctx, dir, Options{Machine: m})
 				require.NoError(t, err)
 				err = r.Train(ctx, func(Epoch) {})
 				cancel()
@@ -115,7 +118,7 @@ func TestResume(t *testing.T) {
 			for _, file := range outputs {
 				assert.Equal(t, traintest.Digest(t, want, file), traintest.Digest(t, dir, file), file)
 			}
-			r, err := Open(t.Context(), dir, machineOf(t, 1))
+			r, err := Open(t.Context(), dir, Options{Machine: machineOf(t, 1)})
 			require.NoError(t, err)
 			assert.Equal(t, "all 3 epochs are done", r.Finished())
 		})
@@ -149,7 +152,7 @@ func TestCancelledValidation(t *testing.T) {
 			cancel()
 		}
 	}
-	r, err := Open(ctx, dir, m)
+	r, err := Open(ctx, dir, Options{Machine: m})
 	require.NoError(t, err)
 	require.ErrorIs(t, r.Train(ctx, func(Epoch) {}), context.Canceled)
 	assert.Equal(t, 1, r.Epoch())
@@ -167,14 +170,14 @@ func TestCancelledValidation(t *testing.T) {
 func TestClosedRun(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "run")
 	require.NoError(t, create(t, dir, traintest.FamiliesFolder(t), traintest.Small(2)))
-	r, err := Open(t.Context(), dir, machineOf(t, 1))
+	r, err := Open(t.Context(), dir, Options{Machine: machineOf(t, 1)})
 	require.NoError(t, err)
 	require.NoError(t, r.TrainTo(t.Context(), 1, nil))
 	require.NoError(t, r.Close())
 	require.EqualError(t, r.Train(t.Context(), nil), "run "+dir+" is closed: open it again")
 	assert.Equal(t, 1, r.Epoch())
 	require.NoError(t, r.Close())
-	r, err = Open(t.Context(), dir, machineOf(t, 1))
+	r, err = Open(t.Context(), dir, Options{Machine: machineOf(t, 1)})
 	require.NoError(t, err)
 	require.NoError(t, r.Train(t.Context(), nil))
 	require.NoError(t, r.Close())
@@ -187,7 +190,7 @@ func TestUnwritableFiles(t *testing.T) {
 	for _, name := range []string{stateName, logName, filepath.Join(lastName, parametersName)} {
 		dir := filepath.Join(t.TempDir(), "run")
 		require.NoError(t, create(t, dir, data, traintest.Small(2)))
-		r, err := Open(t.Context(), dir, machineOf(t, 1))
+		r, err := Open(t.Context(), dir, Options{Machine: machineOf(t, 1)})
 		require.NoError(t, err)
 		require.NoError(t, r.TrainTo(t.Context(), 1, nil))
 		path := filepath.Join(dir, name)
@@ -204,7 +207,7 @@ func TestUnwritableFiles(t *testing.T) {
 func TestReplacedFolder(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "run")
 	require.NoError(t, create(t, dir, traintest.FamiliesFolder(t), traintest.Small(2)))
-	r, err := Open(t.Context(), dir, machineOf(t, 1))
+	r, err := Open(t.Context(), dir, Options{Machine: machineOf(t, 1)})
 	require.NoError(t, err)
 	moved := false
 	ctx := traintest.HookedContext{Context: t.Context(), Hook: func() {
@@ -220,7 +223,7 @@ func TestReplacedFolder(t *testing.T) {
 	for _, name := range []string{logName, lossPlotName, metricPlotName, stateName} {
 		assert.NoFileExists(t, filepath.Join(dir, name))
 	}
-	continued, err := Open(t.Context(), dir+"-moved", machineOf(t, 1))
+	continued, err := Open(t.Context(), dir+"-moved", Options{Machine: machineOf(t, 1)})
 	require.NoError(t, err)
 	require.NoError(t, continued.Train(t.Context(), nil))
 	require.NoError(t, continued.Close())
@@ -233,7 +236,7 @@ func TestTrainToBeyondTheEnd(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "run")
 	require.NoError(t, create(t, dir, data, traintest.Small(2)))
 	for range 2 {
-		r, err := Open(t.Context(), dir, machineOf(t, 1))
+		r, err := Open(t.Context(), dir, Options{Machine: machineOf(t, 1)})
 		require.NoError(t, err)
 		require.NoError(t, r.TrainTo(t.Context(), 5, nil))
 		assert.Equal(t, 2, r.Epoch())
@@ -251,13 +254,13 @@ func TestExtendWithoutLog(t *testing.T) {
 	dir := trainIn(t, traintest.FamiliesFolder(t), c, machineOf(t, 1))
 	log := filepath.Join(dir, logName)
 	require.NoError(t, os.Remove(log))
-	r, err := Open(t.Context(), dir, machineOf(t, 1))
+	r, err := Open(t.Context(), dir, Options{Machine: machineOf(t, 1)})
 	require.NoError(t, err)
 	assert.Equal(t, "both epochs are done", r.Finished())
 	assert.Empty(t, r.Notes)
 	require.NoError(t, r.Close())
 	require.NoError(t, extend(t, dir, machineOf(t, 1), 3))
-	r, err = Open(t.Context(), dir, machineOf(t, 1))
+	r, err = Open(t.Context(), dir, Options{Machine: machineOf(t, 1)})
 	require.NoError(t, err)
 	assert.Equal(t, []string{log + " is missing, so a new log begins with epoch 3"}, r.Notes)
 	require.NoError(t, r.Train(t.Context(), func(Epoch) {}))
@@ -277,7 +280,7 @@ func TestExtend(t *testing.T) {
 	dir := trainIn(t, data, of(2, average), machineOf(t, 1))
 	require.NoError(t, extend(t, dir, machineOf(t, 1), 4))
 	require.NoError(t, extend(t, dir, machineOf(t, 1), 4), "again")
-	r, err := Open(t.Context(), dir, machineOf(t, 1))
+	r, err := Open(t.Context(), dir, Options{Machine: machineOf(t, 1)})
 	require.NoError(t, err)
 	require.Empty(t, r.Finished())
 	other := extend(t, dir, machineOf(t, 1), 5)
@@ -324,7 +327,7 @@ func TestExtend(t *testing.T) {
 		"after epoch 3: no better mrr/both/all in 2 validations")
 	// Patience ends with the last epoch, so the run has all its epochs but cannot have more.
 	spent := trainIn(t, data, of(3, still), machineOf(t, 1))
-	r, err = Open(t.Context(), spent, machineOf(t, 1))
+	r, err = Open(t.Context(), spent, Options{Machine: machineOf(t, 1)})
 	require.NoError(t, err)
 	assert.Equal(t, "all 3 epochs are done", r.Finished())
 	require.NoError(t, r.Close())
@@ -349,7 +352,7 @@ func TestEarlyStop(t *testing.T) {
 		c := traintest.Recipe(func(c *recipe.Recipe) {})
 		c.Epochs, c.Patience, c.LearningRate = 50, patience, 0 // nothing changes, so the first epoch is the best
 		dir := trainIn(t, traintest.FamiliesFolder(t), c, machineOf(t, 2))
-		r, err := Open(t.Context(), dir, machineOf(t, 2))
+		r, err := Open(t.Context(), dir, Options{Machine: machineOf(t, 2)})
 		require.NoError(t, err)
 		assert.Equal(t, want, r.Finished())
 		read, err := ReadFinished(t.Context(), dir)
@@ -369,7 +372,7 @@ func TestDiverged(t *testing.T) {
 		c := traintest.Recipe(change)
 		dir := filepath.Join(t.TempDir(), "run")
 		require.NoError(t, create(t, dir, traintest.FamiliesFolder(t), c))
-		r, err := Open(t.Context(), dir, machineOf(t, 2))
+		r, err := Open(t.Context(), dir, Options{Machine: machineOf(t, 2)})
 		require.NoError(t, err)
 		err = r.Train(t.Context(), func(Epoch) {})
 		require.ErrorContains(t, err, "training diverged in epoch ")
@@ -418,6 +421,6 @@ func TestCreateRefuses(t *testing.T) {
 	entries, err := os.ReadDir(dir)
 	require.NoError(t, err)
 	assert.Empty(t, entries)
-	_, err = Open(t.Context(), dir, machineOf(t, 1))
+	_, err = Open(t.Context(), dir, Options{Machine: machineOf(t, 1)})
 	require.ErrorContains(t, err, "it has no config.yaml")
 }

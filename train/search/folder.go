@@ -117,30 +117,35 @@ func Create(dir string, g *kg.Graph, s *Space, p Plan) error {
 	return workdir.Create(dir, map[string][]byte{run.SearchFile: plan, spaceName: s.YAML()})
 }
 
-// Open opens the search in a folder and locks the folder until Close.
-func Open(ctx context.Context, dir string, m train.Machine) (*Folder, error) {
-	f := &Folder{Dir: filepath.Clean(dir), machine: m}
-	if err := f.open(ctx, 0); err != nil {
-		return nil, errors.Join(err, f.Close())
-	}
-	return f, nil
+// Options are the options of Open.
+type Options struct {
+	train.Machine
+	// Trials, if not 0, becomes the largest number of trials of the search, so a complete search can
+	// continue. Open returns an error, and the search does not change, if the search has a larger number or no
+	// limit. A complete search has promoted up to a third of the trials at a rung, rounded up, so it may now
+	// promote trials that it would not have promoted with the new number from the start.
+	Trials int
+	// Graph, if not nil, is the data set that the search began with, so Open does not read it from the disk.
+	Graph *kg.Graph
+	// Reading, if not nil, is called while the data set is read.
+	Reading func(kg.OpenProgress)
 }
 
-// Extend opens the search in a folder like Open, and raises its largest number of trials, so a complete
-// search can continue. It returns an error, and the search does not change, if the search has a larger
-// number or no limit, or if Open fails. A complete search has promoted up to a third of the trials at a
-// rung, rounded up, so an extended search may promote trials that it would not have promoted with the
-// larger number from the start.
-func Extend(ctx context.Context, dir string, trials int, m train.Machine) (*Folder, error) {
-	f := &Folder{Dir: filepath.Clean(dir), machine: m}
-	err := f.open(ctx, trials)
+// Open opens the search in a folder and locks the folder until Close.
+func Open(ctx context.Context, dir string, o Options) (*Folder, error) {
+	f := &Folder{Dir: filepath.Clean(dir), Graph: o.Graph, machine: o.Machine}
+	err := f.open(ctx, o)
+	if err == nil && o.Trials == 0 {
+		return f, nil
+	}
 	if err == nil {
 		err = f.writePlan()
 	}
 	if err := errors.Join(err, f.Close()); err != nil {
 		return nil, err
 	}
-	return Open(ctx, dir, m) // the lock was on the former file of the plan
+	o.Trials, o.Graph = 0, f.Graph
+	return Open(ctx, dir, o) // the lock was on the former file of the plan
 }
 
 func (f *Folder) writePlan() error {
@@ -160,7 +165,7 @@ func (f *Folder) Close() error {
 
 func (f *Folder) path(name string) string { return filepath.Join(f.Dir, name) }
 
-// lockPlan locks the folder and then reads the plan, so Extend cannot replace it in between.
+// lockPlan locks the folder and then reads the plan, so another process cannot replace it in between.
 func (f *Folder) lockPlan(ctx context.Context) error {
 	var plan []byte
 	var err error
@@ -190,13 +195,13 @@ func (f *Folder) extend(trials int) error {
 	return nil
 }
 
-// open opens the folder. If trials is not 0, it raises the largest number of trials.
-func (f *Folder) open(ctx context.Context, trials int) error {
+// open opens the folder. It does not write a new number of trials.
+func (f *Folder) open(ctx context.Context, o Options) error {
 	if err := f.lockPlan(ctx); err != nil {
 		return err
 	}
-	if trials != 0 {
-		if err := f.extend(trials); err != nil {
+	if o.Trials != 0 {
+		if err := f.extend(o.Trials); err != nil {
 			return err
 		}
 	}
@@ -208,8 +213,10 @@ func (f *Folder) open(ctx context.Context, trials int) error {
 	if f.Space, err = ReadSpace(file, f.path(spaceName), recipe.Default()); err != nil {
 		return err
 	}
-	if f.Graph, err = kg.Open(ctx, f.Plan.Data, kg.ReportProgress(f.machine.Reading)); err != nil {
-		return err
+	if f.Graph == nil {
+		if f.Graph, err = kg.Open(ctx, f.Plan.Data, kg.ReportProgress(o.Reading)); err != nil {
+			return err
+		}
 	}
 	if before := f.Plan.Fingerprint; before != nil {
 		if err := before.Check(run.FingerprintOf(f.Graph), f.Graph.Dir, f.Dir); err != nil {
@@ -379,7 +386,7 @@ func (f *Folder) train(ctx context.Context, job Job) (trial Trial, err error) {
 			return trial, err
 		}
 	}
-	r, err := run.OpenOn(ctx, dir, f.Graph, f.machine)
+	r, err := run.Open(ctx, dir, run.Options{Machine: f.machine, Graph: f.Graph})
 	if err != nil {
 		return trial, err
 	}

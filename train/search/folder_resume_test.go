@@ -39,7 +39,7 @@ func searchOfThree(t *testing.T, jobs int) string {
 
 func goOn(t *testing.T, dir string) error {
 	t.Helper()
-	s, err := Open(t.Context(), dir, machineOf(t, 1))
+	s, err := Open(t.Context(), dir, Options{Machine: machineOf(t, 1)})
 	if err != nil {
 		return err
 	}
@@ -108,7 +108,7 @@ func TestExtend(t *testing.T) {
 // extend extends a search and closes it.
 func extend(t *testing.T, dir string, trials int) error {
 	t.Helper()
-	f, err := Extend(t.Context(), dir, trials, machineOf(t, 1))
+	f, err := Open(t.Context(), dir, Options{Machine: machineOf(t, 1), Trials: trials})
 	if err != nil {
 		return err
 	}
@@ -166,7 +166,7 @@ func TestTrialTrainedBeyondItsRung(t *testing.T) {
 	assert.Equal(t, withoutTime(t, alone), withoutTime(t, dir))
 	s = openFolder(t, dir, machineOf(t, 1))
 	defer s.Close()
-	r, err := run.Open(t.Context(), s.RunDir(1), machineOf(t, 1))
+	r, err := run.Open(t.Context(), s.RunDir(1), run.Options{Machine: machineOf(t, 1)})
 	require.NoError(t, err)
 	assert.InDelta(t, (r.Log()[0].ProcessorSeconds+r.Log()[1].ProcessorSeconds)/60, s.trials[0].ProcessorMinutes, 1e-12)
 
@@ -185,8 +185,11 @@ func TestExtendRefusesTrials(t *testing.T) {
 	want := " is a trial of the search in " + dir + ", whose trials all have 6 epochs: " +
 		"copy it to another folder, and extend the copy"
 	extend := func(trial string, epochs int) error {
-		_, err := run.Extend(t.Context(), trial, machineOf(t, 1), epochs)
-		return err
+		r, err := run.Open(t.Context(), trial, run.Options{Machine: machineOf(t, 1), Epochs: epochs})
+		if err != nil {
+			return err
+		}
+		return r.Close()
 	}
 	assert.EqualError(t, extend(trial, 9), trial+want)
 	require.NoError(t, extend(trial, 6))
@@ -247,7 +250,7 @@ func TestTrialsShareTheGraph(t *testing.T) {
 	job, _, err := s.scheduler.next()
 	require.NoError(t, err)
 	require.NoError(t, run.Create(s.RunDir(1), other, traintest.OpenGraph(t, other), job.Recipe))
-	r, err := run.Open(t.Context(), s.RunDir(1), machineOf(t, 1))
+	r, err := run.Open(t.Context(), s.RunDir(1), run.Options{Machine: machineOf(t, 1)})
 	require.NoError(t, err)
 	require.NoError(t, r.TrainTo(t.Context(), 1, nil))
 	require.NoError(t, r.Close())

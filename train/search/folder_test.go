@@ -32,7 +32,7 @@ func createFolder(t testing.TB, text string, p Plan) string {
 
 func openFolder(t testing.TB, dir string, m train.Machine) *Folder {
 	t.Helper()
-	s, err := Open(t.Context(), dir, m)
+	s, err := Open(t.Context(), dir, Options{Machine: m})
 	require.NoError(t, err)
 	return s
 }
@@ -257,7 +257,7 @@ func TestCreateRefusesRanges(t *testing.T) {
 func TestOpenRefuses(t *testing.T) {
 	dir := createFolder(t, folderSpace, Plan{Seed: 3, Rungs: 2, Trials: 2})
 	open := func() error {
-		s, err := Open(t.Context(), dir, machineOf(t, 1))
+		s, err := Open(t.Context(), dir, Options{Machine: machineOf(t, 1)})
 		if err != nil {
 			return err
 		}
@@ -288,7 +288,7 @@ func TestOpenRefuses(t *testing.T) {
 	s := openFolder(t, dir, machineOf(t, 1))
 	require.EqualError(t, open(), "another process is using "+dir+": wait until it ends, or stop it")
 	s.Begin = func(_ Job, r *run.Run) {
-		_, err := run.Open(t.Context(), r.Dir, machineOf(t, 1))
+		_, err := run.Open(t.Context(), r.Dir, run.Options{Machine: machineOf(t, 1)})
 		assert.EqualError(t, err, "another process is using "+r.Dir+": wait until it ends, or stop it")
 	}
 	require.NoError(t, s.Run(t.Context()))
@@ -305,7 +305,7 @@ func machineOf(t testing.TB, threads int) train.Machine {
 // takeOn opens the run of a trial and trains it to its end.
 func takeOn(t testing.TB, dir string) error {
 	t.Helper()
-	r, err := run.Open(t.Context(), dir, machineOf(t, 1))
+	r, err := run.Open(t.Context(), dir, run.Options{Machine: machineOf(t, 1)})
 	if err != nil {
 		return err
 	}
