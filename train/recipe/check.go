@@ -127,7 +127,7 @@ func (r *Recipe) CheckData(g *kg.Graph) error {
 // more pairs of queries and independent negatives than 32 bits can count.
 func (r *Recipe) CheckPairs(triples int) error {
 	batch := min(r.Batch, triples)
-	pairs := 2 * batch * (r.NegativeCount + 1)
+	pairs := 2 * int64(batch) * int64(r.NegativeCount+1)
 	if r.Distribution == Bernoulli { // a positive has one query
 		pairs /= 2
 	}
