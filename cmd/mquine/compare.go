@@ -6,22 +6,18 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"github.com/mquine/mquine/internal/compressed"
 	"github.com/mquine/mquine/internal/text"
 	"github.com/mquine/mquine/kg"
 	"github.com/mquine/mquine/metrics"
 	"github.com/mquine/mquine/model"
 	"github.com/mquine/mquine/model/checkpoint"
-	"github.com/mquine/mquine/model/checkpoint/formats"
 	"github.com/mquine/mquine/rank"
 )
 
@@ -287,12 +283,6 @@ type competitor struct {
 	labels map[string]string
 }
 
-// isRanksFile reports whether a path leads to a file with ranks, and not to a checkpoint.
-func isRanksFile(path string) bool {
-	info, err := os.Stat(path)
-	return err == nil && !info.IsDir() && formats.Find(path) == nil
-}
-
 // readData reads the data set, once.
 func (c *comparison) readData(ctx context.Context, log io.Writer) (_ *kg.Graph, err error) {
 	if c.graph == nil {
@@ -352,87 +342,6 @@ func (c *comparison) buildIndex(ctx context.Context, s *subject) (_ *kg.Index, e
 	}
 	c.index, err = indexKnown(ctx, known)
 	return c.index, err
-}
-
-// read reads the ranks from a file that eval wrote.
-func (c *comparison) read(ctx context.Context, log io.Writer, number int, name string) (*competitor, error) {
-	path := c.models[number]
-	g, err := c.readData(ctx, log)
-	if err != nil {
-		return nil, err
-	}
-	var labels map[string]string
-	if number == 0 {
-		writeNotes(log, g.Notes)
-		if labels, err = kg.ReadLabels(ctx, g.Dir); err != nil {
-			return nil, err
-		}
-	}
-	triples, err := g.Triples(c.split)
-	if err != nil {
-		return nil, err
-	}
-	file, err := compressed.Open(ctx, path)
-	if err != nil {
-		return nil, fmt.Errorf("cannot read the ranks of %s: %w", path, text.Cause(err))
-	}
-	defer file.Close()
-	// Align names the difference to a file of another split, so the limit allows for every split and side.
-	most := 3 * (len(g.Splits[kg.Train]) + len(g.Splits[kg.Valid]) + len(g.Splits[kg.Test]))
-	known, noun := g.Entities.Len(), "entity"
-	if c.sides == rank.RelationSide {
-		known, noun = g.Relations.Len(), "relation"
-	}
-	// ReadRanks adds the labels of ranks on other sides, which may be of other triples.
-	entities, relations := kg.NewVocabulary(g.Entities.Labels()...), kg.NewVocabulary(g.Relations.Labels()...)
-	read, err := metrics.ReadRanks(path, file, most, entities, relations)
-	if err != nil {
-		return nil, err
-	}
-	if !slices.Contains(read.Filters, c.filter) {
-		return nil, fmt.Errorf("%s has no ranks under filter %v: choose --filter %s",
-			path, c.filter, strings.Join(names(read.Filters), " or "))
-	}
-	ranks, missing, err := metrics.Align(read.Ranks, triples, c.sides.List(), c.skip)
-	if err != nil {
-		advice := ""
-		if _, _, err := metrics.Align(read.Ranks, triples, c.sides.List(), true); err == nil {
-			advice = "; after mquine eval --" + skipUnknownFlag + ", give compare this flag too"
-		}
-		return nil, fmt.Errorf("%s does not match the %v split of %s: %w%s", path, c.split, g.Name, err, advice)
-	}
-	if n := fewestCandidates(ranks, c.filter); n > known && !read.Restricted {
-		printNote(log, "%s has a rank among at least %s candidates, but data set %s has only %s: "+
-			"check the file, unless its checkpoint has more", path, text.Comma(n), g.Name, text.Plural(known, noun))
-	}
-	if read.Restricted {
-		if err := checkRestricted(path, ranks, c.filter); err != nil {
-			return nil, err
-		}
-	}
-	printLine(log, "read the ranks of %s from %s", text.Plural(len(ranks), "query"), path)
-	if len(missing) > 0 && number == 0 { // the other files lack the same queries
-		them := "them"
-		if len(missing) == 1 {
-			them = "it"
-		}
-		printNote(log, "%s lacks %s of the %v split, as after mquine eval --skip-excluded or --%s: the comparison "+
-			"is without %s", path, text.Plural(len(missing), "query"), c.split, skipUnknownFlag, them)
-	}
-	for _, p := range metrics.Protocols {
-		if number == 0 && read.Tolerance != (rank.Tolerance{}) && p.Tolerance == read.Tolerance && p.Ties != c.ties {
-			printNote(log, "%s has ranks of --protocol %s, whose ties are %v, but the comparison has %v ties: "+
-				"add --ties %[3]v to compare as %[2]s does", path, p.Name, p.Ties, c.ties)
-		}
-	}
-	identified := slices.ContainsFunc(ranks, func(r rank.Rank) bool { return r.CandidatesDigest != 0 })
-	return &competitor{
-		ComparedCheckpoint: metrics.ComparedCheckpoint{
-			Name: name, Checkpoint: metrics.Checkpoint{Path: path}, Ranks: ranks,
-			Restricted: read.Restricted, Tolerance: read.Tolerance,
-		},
-		graph: g, missing: missing, unidentified: read.Restricted && !identified, labels: labels,
-	}, nil
 }
 
 // rank ranks a checkpoint.
@@ -509,28 +418,6 @@ func (c *comparison) queries(
 	}
 	o.Sides = c.sides.List()
 	return rank.Run(ctx, m, x, triples, o)
-}
-
-// fewestCandidates returns the number of candidates that the ranks need: the target and all candidates
-// that are not worse.
-func fewestCandidates(ranks []rank.Rank, f rank.Filter) (n int) {
-	for i := range ranks {
-		n = max(n, 1+int(ranks[i].Better[f])+int(ranks[i].Equal[f]))
-	}
-	return n
-}
-
-// checkRestricted returns an error if the better and equal candidates of a query are as many as all, so none is
-// left for the target. A program that does not count the target writes such lines for targets that rank last.
-func checkRestricted(path string, ranks []rank.Rank, f rank.Filter) error {
-	for i := range ranks {
-		better, equal, all := ranks[i].Better[f], ranks[i].Equal[f], ranks[i].Candidates[f]
-		if int64(better)+int64(equal) >= int64(all) {
-			return fmt.Errorf("%s has a query with %d better and %d equal candidates among %d, which must include "+
-				"the target: count the target in column %v_candidates", path, better, equal, all, f)
-		}
-	}
-	return nil
 }
 
 // differentCandidates counts the queries that have different candidates in a and b, if the candidates of a
