@@ -155,16 +155,8 @@ func similar(
 	if o, err = o.withoutCandidates(); err != nil {
 		return nil, err
 	}
-	if int(measure) >= len(similarityNames) {
-		return nil, fmt.Errorf("rank: %v is not a measure: choose Cosine, DotProduct or Compared", measure)
-	}
-	if k < 1 {
-		return nil, fmt.Errorf("rank: cannot list %d neighbours: ask for at least 1", k)
-	}
-	for _, id := range ids {
-		if id < 0 || int(id) >= n {
-			return nil, fmt.Errorf("rank: identifier %d is outside the model's %d identifiers", id, n)
-		}
+	if err := checkSimilar(ids, n, measure, k); err != nil {
+		return nil, err
 	}
 	k = min(k, max(n-1, 1))
 	chunks := (n + similarChunk - 1) / similarChunk
@@ -204,9 +196,30 @@ func similar(
 	if err != nil {
 		return nil, err
 	}
-	lists = slices.DeleteFunc(lists, func(of []topK[Neighbour]) bool { return of == nil })
-	out := make([][]Neighbour, len(ids))
-	err = engine.InChunks(ctx, o.Threads, len(ids), similarBatch, func(_, first, last int) {
+	return mergeLists(ctx, slices.DeleteFunc(lists, func(of []topK[Neighbour]) bool { return of == nil }),
+		len(ids), o.Threads)
+}
+
+// checkSimilar checks the arguments of similar.
+func checkSimilar(ids []int32, n int, measure Similarity, k int) error {
+	if int(measure) >= len(similarityNames) {
+		return fmt.Errorf("rank: %v is not a measure: choose Cosine, DotProduct or Compared", measure)
+	}
+	if k < 1 {
+		return fmt.Errorf("rank: cannot list %d neighbours: ask for at least 1", k)
+	}
+	for _, id := range ids {
+		if id < 0 || int(id) >= n {
+			return fmt.Errorf("rank: identifier %d is outside the model's %d identifiers", id, n)
+		}
+	}
+	return nil
+}
+
+// mergeLists merges the lists of the goroutines for each of n identifiers.
+func mergeLists(ctx context.Context, lists [][]topK[Neighbour], n, threads int) ([][]Neighbour, error) {
+	out := make([][]Neighbour, n)
+	err := engine.InChunks(ctx, threads, n, similarBatch, func(_, first, last int) {
 		for i := first; i < last; i++ {
 			all := &lists[0][i]
 			for _, of := range lists[1:] {
