@@ -10,6 +10,7 @@ import (
 	"unsafe"
 
 	"github.com/mquine/mquine/internal/proc"
+	"github.com/mquine/mquine/internal/sample"
 	"github.com/mquine/mquine/internal/text"
 	"github.com/mquine/mquine/kg"
 	"github.com/mquine/mquine/rank/internal/engine"
@@ -286,21 +287,8 @@ func positions(list, entities []int32) []int32 {
 func draw(rng *rand.Rand, excluded []int32, entities, n int, drawn []bool) []int32 {
 	left := entities - len(excluded)
 	n = min(n, left)
-	// Floyd's algorithm draws n distinct numbers below left (Bentley and Floyd, 1987).
-	list := make([]int32, 0, n)
-	for last := left - n; last < left; last++ {
-		k := int32(rng.IntN(last + 1))
-		if drawn[k] {
-			k = int32(last)
-		}
-		drawn[k] = true
-		list = append(list, k)
-	}
-	for _, k := range list {
-		drawn[k] = false
-	}
+	list := sample.AppendDistinct(make([]int32, 0, n), rng, left, n, drawn)
 	// The k-th entity that is not excluded is k plus the number of excluded ones before it.
-	slices.Sort(list)
 	skipped := 0
 	for i, k := range list {
 		for skipped < len(excluded) && excluded[skipped] <= k+int32(skipped) {

@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"slices"
 
+	"github.com/mquine/mquine/internal/sample"
 	"github.com/mquine/mquine/kernel"
 	"github.com/mquine/mquine/kg"
 	"github.com/mquine/mquine/kg/zpattern"
@@ -242,20 +243,8 @@ func (p *preparer) drawRelations() {
 		return
 	}
 	p.startStream(d, useRelationNegatives, 0)
-	// Robert Floyd's algorithm: every set of n relations has the same probability.
 	p.takenRelations = resize(p.takenRelations, all)
-	for last := all - n; last < all; last++ {
-		r := int32(d.rng.IntN(last + 1))
-		if p.takenRelations[r] {
-			r = int32(last)
-		}
-		p.takenRelations[r] = true
-		w.relationCandidates = append(w.relationCandidates, r)
-	}
-	for _, r := range w.relationCandidates {
-		p.takenRelations[r] = false
-	}
-	slices.Sort(w.relationCandidates)
+	w.relationCandidates = sample.AppendDistinct(w.relationCandidates, d.rng, all, n, p.takenRelations)
 }
 
 // span is the range first ≤ i < last.
